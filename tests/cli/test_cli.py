@@ -849,6 +849,16 @@ def test_bench_gives_rows(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # it cleans up
 
 
+@pytest.mark.slow
+def test_bench_by_workers_and_clients(tmp_path: Path) -> None:
+    done = kgwalk("bench", "kg", "--scale", "--quick", "--json", "--folder", tmp_path, cwd=tmp_path)
+    assert (done.status, done.stderr) == (0, "")
+    rows = {row["name"]: row for row in done.json["rows"]}
+    assert len(rows) == 2 * (4 * 2 + 1)  # 1 and 4 clients; four kinds at 1 and 2 workers, and one kind at 2 servers
+    assert rows["graph, 4 clients, 2 servers"]["baseline"] == rows["graph, 4 clients, 1 worker"]["value"]
+    assert all(row["value"] > 0 for row in rows.values())
+
+
 def test_the_bundled_graph_goes_by_its_name(tmp_path: Path) -> None:
     assert quickly("kg", "info", "world", "--json", cwd=tmp_path).json["entities"] > 1000
     assert quickly("kg", "verify", "world", "--quiet", cwd=tmp_path).status == 0

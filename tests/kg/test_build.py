@@ -9,14 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from conftest import FILMS, store_of, write_jsonl
+from conftest import FILMS, few_names, memory_folder, store_of, write_jsonl
 from kgwalk.kg.build import build
 from kgwalk.kg.external_memory import RowSorter
+from kgwalk.kg.question_sets import BothEdges, in_positions, write_in_positions
 from kgwalk.kg.sources.source import Options
 from kgwalk.kg.store import open_graph
 from kgwalk.types import InputError, StoreError, Triple
@@ -74,8 +79,6 @@ def test_names_without_facts_are_no_graph(tmp_path: Path, sources: list[str]) ->
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
 def test_sorting_rows_in_little_memory(tmp_path: Path, limit: int) -> None:
-    import numpy as np
-
     rng = np.random.default_rng(limit)
     # one value fills the first column: only the next columns can split it
     rows = np.concatenate([rng.integers(0, 5, (200, 3)), np.full((50, 3), 3), [[0, 2**32 - 1, 7]]]).astype(np.uint32)
@@ -199,6 +202,52 @@ def test_a_graph_per_question_becomes_one_store(tmp_path: Path) -> None:
     assert "x" not in graph.question("q2")
     assert graph.question("q1").neighbors("b", "r", out=False).names == ["a"]
     assert list(graph.question_sets or []) == ["q1", "q2"]
+
+
+@given(st.lists(st.lists(st.tuples(few_names, st.sampled_from("pq"), few_names), max_size=12), min_size=1, max_size=6))
+@settings(max_examples=40)
+def test_each_question_has_its_facts_both_ways(graphs: list[list[tuple[str, str, str]]]) -> None:
+    """Beside a plain search: the facts of each question, and where the incoming edges have them."""
+    lines = [orjson.dumps({"id": f"q{number}", "graph": graph}) for number, graph in enumerate(graphs)]
+    with memory_folder() as folder:
+        (folder / "rog.jsonl").write_bytes(b"\n".join([*lines, b'{"id": "last", "graph": [["a", "p", "a"]]}']))
+        build([folder / "rog.jsonl"], folder / "rog.kg")
+        graph = open_graph(folder / "rog.kg")
+        sets, store = graph.question_sets, graph.store
+        assert sets is not None
+        for number, facts in enumerate(graphs):
+            if not facts:  # no rows, so the build knows of no such question
+                assert f"q{number}" not in sets
+                continue
+            out, in_ = sets[f"q{number}"]
+            assert {fact[:3] for fact in graph.triples(out.astype(np.int64))} == set(facts)
+            assert len(out) == len(set(facts))
+            assert in_.tolist() == [at for at, triple in enumerate(store.triple_of) if triple in set(out.tolist())]
+        edges = BothEdges(store.out, store.in_, store.triple_of_array)
+        every = np.arange(len(graph))
+        for at_once in (1, 3, 1000):
+            positions = write_in_positions(folder / "positions", store.triple_of_array, at_once)
+            assert positions.tolist() == in_positions(edges, every).tolist() == np.argsort(store.triple_of).tolist()
+
+
+def test_memory_does_not_change_a_byte_of_question_subgraphs(tmp_path: Path) -> None:
+    triples = _random_triples(30_000)
+    rows = [{"id": f"q{n}", "graph": triples[n * 100 : n * 100 + 300]} for n in range(300)]  # each fact in three
+    (tmp_path / "rog.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    build([tmp_path / "rog.jsonl"], tmp_path / "much.kg")
+    build([tmp_path / "rog.jsonl"], tmp_path / "little.kg", memory=1 << 20)
+    assert _bytes_of(tmp_path / "little.kg") == _bytes_of(tmp_path / "much.kg")
+
+
+def test_who_an_edge_belongs_to_is_found_without_reading_all(tmp_path: Path) -> None:
+    """A question's list is made of many such searches: one must not take memory that grows with the graph."""
+    graph = store_of(tmp_path, [(f"h{n}", "r", f"t{n % 7}") for n in range(20_000)])
+    wanted = np.array([12_345])
+    tracemalloc.start()
+    graph.store.out.owners(wanted)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20_000  # bytes; a copy of the bounds of 20,000 edges has 160,000
 
 
 def test_a_bad_row_stops_the_build_and_leaves_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.kg import http
+from kgwalk.kg import http, http_servers
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
 from kgwalk.serve.app import create_app
@@ -146,7 +146,7 @@ def test_a_batch_is_one_request_and_errors_stand_in_their_places() -> None:
                 {"entity": "a"},
             ]
         )
-        counts = httpx.get(f"{far._server.url}/metrics", trust_env=False).text
+        counts = httpx.get(f"{far._servers.all[0].url}/metrics", trust_env=False).text
     assert values[0] == ["r", "s"]
     assert isinstance(values[1], UnknownEntity)
     assert values[1].name == "z"
@@ -283,7 +283,7 @@ YES = json.dumps({"results": [{"ok": True, "value": True}]})
 
 
 def test_an_overloaded_server_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(http_servers, "FIRST_PAUSE", 0.001)
     with scripted((503, ""), (429, ""), (200, YES)) as (url, asked), HttpGraph(url) as far:
         assert "a" in far
     assert asked == [b'{"queries":[{"op":"contains","entity":"a"}]}'] * 3

@@ -1,15 +1,19 @@
 """`kgwalk bench kg`: the store and its server beside a plain list scan, in one run on one machine.
 
-(a) 2,000 question subgraphs of 4,000 triples; (b) one graph of 1M triples, then 10M; with `--huge`, 100M.
+(a) 2,000 question subgraphs of 4,000 triples; (b) one graph of 1M triples, then 10M; with `--huge`, 100M. With
+`--scale`, actions/s of the graph of 1M triples by workers and clients (`bench_scale`).
 """
 
 from __future__ import annotations
 
 import random
+import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,8 @@ from kgwalk.bench import servers
 from kgwalk.bench.rows import Figure
 from kgwalk.bench.servers import Load, Running, ask, bodies, scan_server, store_server
 from kgwalk.kg.graph import Graph
+from kgwalk.kg.http import HttpGraph
+from kgwalk.kg.http_servers import AT_ONCE
 from kgwalk.kg.store import open_graph
 from kgwalk.types import KgwalkError, Progress, UnknownName
 from kgwalk.walk.actions import run
@@ -38,11 +44,21 @@ class GraphScale:
     seconds: float = 4.0
     scan_seconds: float = 1.0  # of asking a list scan
     starts: int = 5
+    clients: tuple[int, ...] = (1, 8, 32, 64)  # of `bench_scale`
+    rounds: int = 5
 
     @classmethod
     def quick(cls) -> GraphScale:
         return cls(
-            triples=20_000, questions=20, question_triples=400, samples=300, seconds=0.3, scan_seconds=0.3, starts=1
+            triples=20_000,
+            questions=20,
+            question_triples=400,
+            samples=300,
+            seconds=0.3,
+            scan_seconds=0.3,
+            starts=1,
+            clients=(1, 4),
+            rounds=1,
         )
 
 
@@ -64,7 +80,7 @@ def bench_kg(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure
         rows.append(Figure(f"{action}, ten times the triples", ten[action] / single[action], "x", None, growth))
     rows.append(Figure(f"open, {label} triples", _open_ms(one_store), "ms", None, ("<=", 50.0) if full else None))
     rows += _over_http(one, one_store, scale, full, progress)
-    rows += _questions(folder, scale, full, progress)
+    rows += _questions(folder, one, scale, full, progress)
     return rows
 
 
@@ -292,7 +308,7 @@ def _good(load: Load) -> Load:
     return load
 
 
-def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
+def _questions(folder: Path, plain: Path, scale: GraphScale, full: bool, progress: Progress) -> list[Figure]:
     source, store = folder / "questions.jsonl", folder / "questions.kg"
     progress("making question subgraphs", 0, scale.questions)
     servers.write_rog(
@@ -302,7 +318,10 @@ def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) 
         lambda n: progress("making question subgraphs", n, scale.questions),
     )
     progress("building question subgraphs", 0, None)
+    # The plain graph is built again: only builds one after the other can be compared on a machine with other work.
+    plain_built = _build(plain, folder / "plain.kg", "1G")
     built = _build(source, store, "1G")
+    a_triple, plain_a_triple = (one.seconds / one.report["rows"] * 1e6 for one in (built, plain_built))
     graph = open_graph(store)
     actions: list[dict[str, Any]] = []
     for number in range(scale.questions):
@@ -324,9 +343,102 @@ def _questions(folder: Path, scale: GraphScale, full: bool, progress: Progress) 
         Figure(f"{label}: ready after start", ready, "s", scan_ready, ("<=", 0.5) if full else None),
         Figure(f"{label}: server's memory", rss, "MB", scan_rss, ("<=", 300.0) if full else None),
         Figure(f"{label}: build", built.seconds, "s"),
+        Figure(f"{label}: build, most memory", built.rss, "MB", None, ("<=", 2000.0) if full else None),
+        Figure(f"{label}: build, each triple", a_triple, "us"),
+        Figure(
+            f"{label}: build, each triple, beside a plain graph of {scale.triples:,}",
+            a_triple / plain_a_triple,
+            "x",
+            None,
+            ("<=", 2.0) if full else None,
+        ),
     ]
     shapes = ("1 client", "64 clients", "batches of 256")
     return rows + [
         Figure(f"{label}, HTTP, one worker, {shape}", mine, "actions/s", scanned)
         for shape, mine, scanned in zip(shapes, ours, theirs, strict=True)
     ]
+
+
+# Workers and clients
+
+SCALE_BATCH = 32
+
+
+def bench_scale(folder: Path, scale: GraphScale, progress: Progress) -> list[Figure]:
+    """Actions a second by workers and clients; the baseline of each figure is the same with one worker.
+
+    Four kinds of clients. "Single" and "batches" are connections of a load generator with 1 and 32 actions in a
+    request. "Graph" are threads that share an `HttpGraph`, "graph, unshared" the same where each call is a request of
+    its own. All kinds take turns in each of some rounds, and the median over the rounds is the figure: other work on
+    the machine then slows all of them.
+    """
+    _, store = _random_graph(folder, "1m", scale.triples, progress)
+    graph, entities = open_graph(store), scale.triples // 10
+    names = [servers.entity(n) for n in random.Random(13).sample(range(entities), min(entities, 5000))]
+    actions = _actions(graph, names, scale.samples)
+    single, batches = bodies(actions, 1), bodies(actions, SCALE_BATCH)
+    asked = _questions_for(graph, names, scale.samples)
+    seconds = scale.seconds / 4
+    kinds: dict[str, Callable[[Sequence[str], int], float]] = {
+        "single": lambda urls, clients: _good(ask(urls[0], single, clients=clients, seconds=seconds)).rate,
+        f"batches of {SCALE_BATCH}": lambda urls, clients: (
+            SCALE_BATCH * _good(ask(urls[0], batches, clients=clients, seconds=seconds)).rate
+        ),
+        "graph, unshared": lambda urls, clients: _graph_rate(urls, asked, clients, seconds, clients),
+        "graph": lambda urls, clients: _graph_rate(urls, asked, clients, seconds),
+    }
+    rates: dict[tuple[str, int, str], list[float]] = {}
+    with ExitStack() as running:
+        one, other, two = (running.enter_context(store_server(store, workers)).url for workers in (1, 1, 2))
+        time.sleep(1.0)  # a server of several workers says where it is before all of them are up
+        behind = {"1 worker": [one], "2 workers": [two], "2 servers": [one, other]}
+        for done in range(scale.rounds):
+            progress("asking by workers and clients", done, scale.rounds)
+            for clients in scale.clients:
+                for kind, rate in kinds.items():
+                    for where, urls in behind.items():
+                        if len(urls) == 1 or kind == "graph":  # the load generator knows one address
+                            rates.setdefault((kind, clients, where), []).append(rate(urls, clients))
+    rows = []
+    for (kind, clients, where), found in rates.items():
+        name = f"{kind}, {clients} {'client' if clients == 1 else 'clients'}, {where}"
+        baseline = statistics.median(rates[kind, clients, "1 worker"])
+        rows.append(Figure(name, statistics.median(found), "actions/s", baseline))
+    return rows
+
+
+def _graph_rate(
+    urls: Sequence[str],
+    asked: dict[str, list[tuple[str, str | None]]],
+    clients: int,
+    seconds: float,
+    at_once: int = AT_ONCE,
+) -> float:
+    """Calls a second of so many threads that share one graph, which keeps no answers."""
+    calls = [
+        (entity, relation, action.startswith("get_tail")) for action in asked for entity, relation in asked[action]
+    ]
+    random.Random(17).shuffle(calls)
+    done = [0] * clients
+    with HttpGraph(urls, cache=0, at_once=at_once) as graph:
+        stop = time.perf_counter() + seconds
+
+        def client(number: int) -> None:
+            at = number * 7919
+            while time.perf_counter() < stop:
+                entity, relation, out = calls[at % len(calls)]
+                if relation is None:
+                    graph.relations(entity, out=out)
+                else:
+                    graph.neighbors(entity, relation, out=out, limit=100)
+                at += 1
+                done[number] += 1
+
+        threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(done) / (time.perf_counter() - began)

@@ -138,8 +138,9 @@ def start(arguments: Sequence[str]) -> Iterator[Running]:
         process.stderr.close()
 
 
-def store_server(path: Path) -> contextlib.AbstractContextManager[Running]:
-    return start(["-m", "kgwalk.cli.main", "serve", "--graph", f"g={path}", "--port", "0", "--no-warm"])
+def store_server(path: Path, workers: int = 1) -> contextlib.AbstractContextManager[Running]:
+    several = ["--workers", str(workers)] if workers > 1 else []
+    return start(["-m", "kgwalk.cli.main", "serve", "--graph", f"g={path}", "--port", "0", "--no-warm", *several])
 
 
 def scan_server(path: Path) -> contextlib.AbstractContextManager[Running]:
@@ -216,7 +217,12 @@ class Connection:
         lowered = answer.lower()
         at = lowered.index(b"content-length:") + len(b"content-length:")
         length = int(lowered[at : lowered.index(b"\r\n", at)])
-        return int(answer[9:12]), await self._reader.readexactly(length)
+        reply = await self._reader.readexactly(length)
+        if b"\r\nconnection: close\r\n" in lowered:
+            await self.close()
+            other = await Connection.open(f"http://{self._host}")
+            self._reader, self._writer = other._reader, other._writer
+        return int(answer[9:12]), reply
 
     async def close(self) -> None:
         self._writer.close()

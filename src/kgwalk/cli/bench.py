@@ -24,24 +24,35 @@ def _group() -> None:
     """Measure kgwalk on this machine."""
 
 
-@app.command(epilog="Examples: kgwalk bench kg --quick · kgwalk bench kg --json > kg.json · kgwalk bench kg --huge")
+@app.command(
+    epilog="Examples: kgwalk bench kg --quick · kgwalk bench kg --json > kg.json · kgwalk bench kg --huge · "
+    "kgwalk bench kg --scale"
+)
 def kg(
     huge: Annotated[
         bool, typer.Option("--huge", help="Only 100M triples: build, size, open (12 GB of disk, minutes).")
+    ] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Only 1M triples over HTTP: actions/s by workers and clients (minutes).")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small graphs: does it run? Not for quoting.")] = False,
     folder: Annotated[Path | None, typer.Option(help="Where to make the graphs; else a temporary folder.")] = None,
     json: JsonOption = False,
 ) -> None:
     """The store and the action server beside a plain list scan, in one run: about five minutes."""
-    from kgwalk.bench.kg import GraphScale, bench_huge, bench_kg
+    from kgwalk.bench.kg import GraphScale, bench_huge, bench_kg, bench_scale
 
+    if huge and scale:
+        raise typer.BadParameter("--huge and --scale are two benchmarks; choose one")
+    size = GraphScale.quick() if quick else GraphScale()
     with tempfile.TemporaryDirectory(dir=folder) as made, progress_bar() as progress:
         if huge:
             rows = bench_huge(Path(made), progress)
+        elif scale:
+            rows = bench_scale(Path(made), size, progress)
         else:
-            rows = bench_kg(Path(made), GraphScale.quick() if quick else GraphScale(), progress)
-    _show("kgwalk bench kg", rows, json=json)
+            rows = bench_kg(Path(made), size, progress)
+    _show("kgwalk bench kg", rows, json=json, baseline="1 worker" if scale else "list scan")
 
 
 @app.command(epilog="Example: kgwalk bench soak --seconds 60 --clients 64")

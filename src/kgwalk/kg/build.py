@@ -23,12 +23,20 @@ import pyarrow as pa
 
 from kgwalk import __version__
 from kgwalk.kg.bulk_names import write_table
-from kgwalk.kg.csr import CsrWriter, Edges
+from kgwalk.kg.csr import CsrWriter
 from kgwalk.kg.entity_names import EntityWriter, Homonyms, write_relations
-from kgwalk.kg.external_memory import FewNames, Interner, NumberSpool, RowSorter, SpoolPool, alphabetical
+from kgwalk.kg.external_memory import (
+    FewNames,
+    Interner,
+    NumberSpool,
+    RowSorter,
+    SpoolPool,
+    alphabetical,
+    differs_from_last,
+)
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
 from kgwalk.kg.names import U32
-from kgwalk.kg.question_sets import BothEdges, QuestionWriter, grouped
+from kgwalk.kg.question_sets import QuestionWriter, grouped, write_in_positions
 from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
 from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts, TripleBlock
 from kgwalk.kg.sources.table_keys import find_keys
@@ -275,11 +283,11 @@ class _Build:
     def _write_questions(self, names: list[str], members: RowSorter) -> None:
         blank = names[:1] == [""]  # rows of another source, which belong to no question
         write_table(self.out, "question", names[blank:])
-        edges = BothEdges(Edges(self.out, "out"), Edges(self.out, "in"), self.out["in.triple"])
-        writer = QuestionWriter(self.out, edges)
+        in_position = write_in_positions(self.scratch / "in-positions", self.out["in.triple"], self.sort_rows)
+        writer = QuestionWriter(self.out)
         lists = grouped(members.sorted(), len(names))
         for triples in itertools.islice(lists, int(blank), None):
-            writer.append(triples)
+            writer.append(triples, in_position[triples])
 
 
 def _of_two_kinds(entities: Sequence[str], relations: Sequence[str]) -> str:
@@ -338,7 +346,7 @@ def _with_numbers(blocks: Iterable[npt.NDArray[np.uint32]], width: int) -> Itera
         keys = rows[:, :width]
         fresh = np.empty(len(rows), np.bool_)
         fresh[0] = last is None or bool(np.any(keys[0] != last))
-        np.any(keys[1:] != keys[:-1], axis=1, out=fresh[1:])
+        fresh[1:] = differs_from_last(keys)
         ids = total - 1 + np.cumsum(fresh)
         total = int(ids[-1]) + 1
         if total > MOST_TRIPLES:

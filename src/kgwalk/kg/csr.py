@@ -9,7 +9,7 @@ number; `names` has the names.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ I64 = npt.NDArray[np.int64]
 class Edges:
     """One direction of a store."""
 
-    def __init__(self, folder: Folder | FolderWriter, name: str) -> None:
+    def __init__(self, folder: Folder, name: str) -> None:
         self.groups_array: U32 = folder[f"{name}.groups"]
         self.relation_array: npt.NDArray[np.unsignedinteger] = folder[f"{name}.relation"]  # 16 or 32 bits
         self.start_array: U32 = folder[f"{name}.start"]
@@ -65,14 +65,16 @@ class Edges:
 
     def owners(self, positions: I64) -> tuple[I64, I64]:
         """(entity, relation) of the edges at these positions."""
-        groups = np.searchsorted(self.start_array, positions, side="right") - 1
-        entities = np.searchsorted(self.groups_array, groups, side="right") - 1
-        return entities, self.relation_array[groups].astype(np.int64)
+        groups = _last_at_most(self.start_array, positions)
+        return self._entities_of(groups), self.relation_array[groups].astype(np.int64)
 
     def having(self, relation: int) -> I64:
         """The entities that have a relation."""
-        groups = np.flatnonzero(np.asarray(self.relation_array) == relation)
-        return np.searchsorted(self.groups_array, groups, side="right") - 1
+        return self._entities_of(np.flatnonzero(np.asarray(self.relation_array) == relation))
+
+    def having_any(self, relations: Sequence[int]) -> I64:
+        """The entities that have at least one of some relations, ascending."""
+        return np.unique(self._entities_of(np.flatnonzero(np.isin(self.relation_array, relations))))
 
     def by_relation(self) -> Callable[[int], I64]:
         """`having`, for who asks it of many relations: the groups are sorted once."""
@@ -82,9 +84,12 @@ class Edges:
 
         def having(relation: int) -> I64:
             groups = sorted_G[bounds[relation] : bounds[relation + 1]] if relation + 1 < len(bounds) else sorted_G[:0]
-            return np.searchsorted(self.groups_array, groups, side="right") - 1
+            return self._entities_of(groups)
 
         return having
+
+    def _entities_of(self, groups: I64) -> I64:
+        return _last_at_most(self.groups_array, groups)
 
     def groups_of(self, entities: I64, relations: I64) -> I64:
         """The group of each (entity, relation), all of which exist: a binary search for all of them at once."""
@@ -98,6 +103,18 @@ class Edges:
             less = open_ & (self.relation_array[np.minimum(middle, len(self.relation_array) - 1)] < relations)
             low = np.where(less, middle + 1, low)
             high = np.where(open_ & ~less, middle, high)
+
+
+def _last_at_most(bounds: U32, numbers: I64) -> I64:
+    """The place of the last bound that is not above each number.
+
+    The numbers take the type of the bounds. Of numbers of another type NumPy would first copy all the bounds into that
+    type, so that a search for one edge would read the whole graph.
+
+    >>> _last_at_most(np.array([0, 3, 3, 5], np.uint32), np.array([0, 2, 3, 4])).tolist()
+    [0, 0, 2, 2]
+    """
+    return np.searchsorted(bounds, numbers.astype(bounds.dtype, copy=False), side="right") - 1
 
 
 class CsrWriter:

@@ -1,24 +1,24 @@
-"""A graph on another kgwalk server, asked over HTTP.
+"""A graph on other kgwalk servers, asked over HTTP.
 
     with HttpGraph("http://localhost:8000", "films") as graph:
         graph.relations("Big")
 
-Every call is a batch of one to `POST /kg/query`; `batch` sends many in one request. A graph does not change while it
-is served, so answers are cached. The other end of that route is in `serve`.
+Every call goes to `POST /kg/query`; `batch` sends many queries in one request, and calls of several threads share one.
+A graph does not change while it is served, so answers are cached. Which of several servers is asked, and what happens
+when one is dead, is in `http_servers`; the other end of the route is in `serve`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-import httpx
 import orjson
 
-from kgwalk.config import http
 from kgwalk.kg.graph import LruCache
+from kgwalk.kg.http_servers import AT_ONCE, GraphServers, Query, QueryResult
 from kgwalk.types import (
     Found,
     KgwalkError,
@@ -31,17 +31,8 @@ from kgwalk.types import (
     UnknownRelation,
 )
 
-Query = Mapping[str, object]
-
-BATCH = 1000  # queries in one request; halved where a server takes fewer
 PAGE = 5000  # names or facts in one answer
-FIRST_PAUSE = 0.1  # seconds before the first retry
-# Seconds after which an idle connection is closed. A kgwalk server closes it after 30, perhaps as a request is sent.
-IDLE = 20.0
-CONNECTIONS = 128
 
-# Not 500: a kgwalk server gives its reason for that one, which goes to the caller.
-_OVERLOADED = (429, 502, 503, 504)
 _UNKNOWN: dict[str, type[UnknownName]] = {
     "unknown_entity": UnknownEntity,
     "unknown_relation": UnknownRelation,
@@ -56,15 +47,18 @@ _DECODE: dict[object, Callable[[Any], object]] = {
 
 
 class HttpGraph:
-    """The Graph at a server's URL. Many threads may share one; a forked process opens its own.
+    """The Graph at a server's address. Many threads may share one; a forked process opens its own.
 
-    `graph` may be left out where the server has one graph. `question` narrows it to one question's subgraph; an unknown
-    one is an error at the first call. `cache` counts answers, not bytes.
+    `url` may be several addresses of servers of the same graph, in a list or with commas between them: requests go to
+    the one with least to do, and where one is dead to another. The key goes to all of them. `graph` may be left out
+    where a server has one graph. `question` narrows it to one question's subgraph; an unknown one is an error at the
+    first call. `cache` counts answers, not bytes. So many requests are under way `at_once`, or one at each server if
+    those are more; other calls wait a moment, to share the next one.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         graph: str | None = None,
         question: str | None = None,
         *,
@@ -72,18 +66,26 @@ class HttpGraph:
         timeout: float = 10,
         retries: int = 2,
         cache: int = 4096,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._view: dict[str, str] = {}
         if graph is not None:
             self._view["graph"] = graph
         if question is not None:
             self._view["question"] = question
-        self._server = ServerConnection(url, api_key or os.environ.get("KGWALK_API_KEY"), timeout, retries)
-        self._answers: LruCache[bytes, dict[str, Any]] = LruCache(cache)
+        self._servers = GraphServers(
+            [one.strip() for one in url.split(",")] if isinstance(url, str) else url,
+            graph=graph,
+            api_key=api_key or os.environ.get("KGWALK_API_KEY"),
+            timeout=timeout,
+            retries=retries,
+            at_once=at_once,
+        )
+        self._answers: LruCache[bytes, QueryResult] = LruCache(cache)
 
     def __repr__(self) -> str:
         view = "".join(f", {name}={value!r}" for name, value in self._view.items())
-        return f"HttpGraph({self._server.shown!r}{view})"
+        return f"HttpGraph({self._servers.shown!r}{view})"
 
     def __enter__(self) -> HttpGraph:
         return self
@@ -95,7 +97,7 @@ class HttpGraph:
 
     def close(self) -> None:
         """Close the connections; views over this graph share them."""
-        self._server.client.close()
+        self._servers.close()
 
     # The Graph protocol
 
@@ -137,7 +139,7 @@ class HttpGraph:
             size = PAGE if limit is None else min(PAGE, limit - given)
             # Not cached: reading a whole graph would push everything else out of the cache.
             query = _clean({"op": "match", **pattern, "limit": size, "offset": given, **self._view})
-            result = self._server.ask([query])[0]
+            result = self._servers.ask({_key(query): query})[_key(query)]
             yield from _value(self._decode(query, result))
             given += size
             if not result["more"]:
@@ -160,11 +162,11 @@ class HttpGraph:
         method of that name returns (for match a list, of one page), or the error that it would raise.
         """
         asked = [_clean({**self._view, **query}) for query in queries]
-        keys = [orjson.dumps(query, option=orjson.OPT_SORT_KEYS) for query in asked]
+        keys = [_key(query) for query in asked]
         known = {key: result for key in keys if (result := self._answers.get(key)) is not None}
         missing = {key: query for key, query in zip(keys, asked, strict=True) if key not in known}
         if missing:
-            new = dict(zip(missing, self._server.ask(list(missing.values())), strict=True))
+            new = self._servers.ask(missing)
             for key, result in new.items():
                 if _lasting(result):
                     self._answers.put(key, result)
@@ -181,13 +183,7 @@ class HttpGraph:
 
     def info(self) -> dict[str, Any]:
         """The counts that the server gives for the graph."""
-        entries = self._server.request("GET", "/kg/graphs")["graphs"]
-        wanted = self._view.get("graph")
-        for entry in entries:
-            if entry["name"] == wanted or (wanted is None and len(entries) == 1):
-                return dict(entry["info"])
-        names = ", ".join(entry["name"] for entry in entries)
-        raise RemoteError(f"{self._server.shown} serves {names}; choose one with `graph`, not {wanted!r}")
+        return self._servers.info()
 
     def _narrowed(self, **limits: str | None) -> HttpGraph:
         given = {name: value for name, value in limits.items() if value is not None}
@@ -195,13 +191,13 @@ class HttpGraph:
             raise ValueError(f"{self!r} is narrowed already; start from the graph itself")
         view = HttpGraph.__new__(HttpGraph)
         view._view = {**self._view, **given}
-        view._server, view._answers = self._server, self._answers
+        view._servers, view._answers = self._servers, self._answers
         return view
 
     def _one(self, **query: object) -> Any:
         return _value(self.batch([query])[0])
 
-    def _decode(self, query: Query, result: dict[str, Any]) -> object:
+    def _decode(self, query: Query, result: QueryResult) -> object:
         """The value or error of a result, made anew for each caller, since callers may change the lists."""
         if result["ok"]:
             value = result["value"]
@@ -213,91 +209,7 @@ class HttpGraph:
         unknown = _UNKNOWN.get(error["kind"])
         if unknown is not None:
             return unknown(error["name"], error.get("nearest", ()))
-        return RemoteError(f"{self._server.shown}: {error['message']} ({error['kind']})")
-
-
-class ServerConnection:
-    """Requests to one server: a pool of connections, retries, and errors that say what to do."""
-
-    def __init__(self, url: str, api_key: str | None, timeout: float, retries: int) -> None:
-        parsed = http.parse_address(url.rstrip("/"))
-        if parsed is None:
-            raise KgwalkError(f"{url!r} is not the address of a server; expected http://HOST:PORT")
-        self.url, self.shown = str(parsed), http.shown(parsed)
-        self._timeout, self._retry = timeout, http.Retry(retries, FIRST_PAUSE)
-        self.client = httpx.Client(
-            headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
-            timeout=timeout,
-            limits=httpx.Limits(
-                max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS, keepalive_expiry=IDLE
-            ),
-            **http.connection_options(parsed),
-        )
-
-    def ask(self, queries: list[dict[str, object]]) -> list[dict[str, Any]]:
-        """One result a query, in order."""
-        results: list[dict[str, Any]] = []
-        size = BATCH
-        while len(results) < len(queries):
-            some = queries[len(results) : len(results) + size]
-            try:
-                reply = self.request("POST", "/kg/query", {"queries": some})
-            except _TooLarge:
-                if len(some) == 1:
-                    raise
-                size = len(some) // 2
-                continue
-            answers = reply.get("results") if isinstance(reply, dict) else None
-            if not isinstance(answers, list) or len(answers) != len(some):
-                message = f"{self.shown} did not give one result for each query; is it a kgwalk server?"
-                raise RemoteError(message)
-            # A server that ran out of time marks the rest as late, and they are asked again. It always answers the
-            # first query, so this ends.
-            late = next((at for at, one in enumerate(answers) if at and _is_late(one)), len(answers))
-            results += answers[:late]
-        return results
-
-    def request(self, method: str, path: str, content: object = None) -> Any:
-        """The JSON that the server answers with; tries again while it cannot be reached or is overloaded."""
-        body = None if content is None else orjson.dumps(content)
-        headers = None if content is None else {"Content-Type": "application/json"}
-
-        def once() -> httpx.Response:
-            with http.failures(self._timeout):
-                response = self.client.request(method, self.url + path, content=body, headers=headers)
-            if response.status_code in _OVERLOADED:
-                raise http.RequestFailed(f"HTTP {response.status_code}", wait=http.retry_after(response))
-            return response
-
-        try:
-            return self._read(self._retry.call(once))
-        except http.RequestFailed as failure:
-            raise RemoteError(
-                f"{self.shown}{path} could not be reached in {failure.tries} tries: {failure}\n"
-                "  Check the address, and that `kgwalk serve` runs there."
-            ) from failure.__cause__
-
-    def _read(self, response: httpx.Response) -> Any:
-        where = f"{self.shown}{response.url.path}"
-        try:
-            value = orjson.loads(response.content)
-        except orjson.JSONDecodeError as error:
-            message = f"{where} answered HTTP {response.status_code} without JSON; is it a kgwalk server?"
-            raise RemoteError(message) from error
-        if response.status_code == 200:
-            return value
-        about = value.get("error") if isinstance(value, dict) else None
-        kind, reason = (about.get("kind"), about.get("message")) if isinstance(about, dict) else (None, None)
-        text = f"{where} answered HTTP {response.status_code}: {reason or 'no reason given'}"
-        if response.status_code == 401:
-            raise RemoteError(f"{text}\n  Pass the server's key: api_key=..., or KGWALK_API_KEY.")
-        if kind in ("batch_too_large", "body_too_large"):
-            raise _TooLarge(text)
-        raise RemoteError(text, kind=kind)
-
-
-class _TooLarge(RemoteError):
-    """A request that the server would accept in smaller parts."""
+        return RemoteError(f"{self._servers.shown}: {error['message']} ({error['kind']})")
 
 
 def _value(decoded: Any) -> Any:
@@ -307,13 +219,13 @@ def _value(decoded: Any) -> Any:
     return decoded
 
 
-def _lasting(result: dict[str, Any]) -> bool:
+def _key(query: Query) -> bytes:
+    return orjson.dumps(query, option=orjson.OPT_SORT_KEYS)
+
+
+def _lasting(result: QueryResult) -> bool:
     """Whether a result will be the same next time: a value or an unknown name, but no trouble of the server."""
     return bool(result["ok"]) or result["error"]["kind"] in _UNKNOWN
-
-
-def _is_late(result: dict[str, Any]) -> bool:
-    return not result["ok"] and bool(result["error"]["kind"] == "time_limit")
 
 
 def _clean(query: Query) -> dict[str, object]:

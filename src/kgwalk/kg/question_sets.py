@@ -76,18 +76,18 @@ class QuestionSets:
 
 
 class QuestionWriter:
-    """Writes the lists, one question at a time, each an ascending array of triple numbers."""
+    """Writes the lists, one question at a time."""
 
-    def __init__(self, out: FolderWriter, edges: BothEdges) -> None:
-        self._edges = edges
+    def __init__(self, out: FolderWriter) -> None:
         self._bounds = out.array("question.list", np.uint64)
         self._bounds.append(np.zeros(1, np.uint64))
         self._out = out.array("question.out", np.uint32)
         self._in = out.array("question.in", np.uint32)
 
-    def append(self, triples: U32) -> None:
+    def append(self, triples: U32 | I64, in_positions: U32 | I64) -> None:
+        """The triples of the next question, ascending, and their positions among the incoming edges in any order."""
         self._out.append(triples)
-        self._in.append(np.sort(in_positions(self._edges, triples.astype(np.int64))).astype(np.uint32))
+        self._in.append(np.sort(in_positions))
         self._bounds.append(np.array([self._out.items], np.uint64))
 
 
@@ -108,6 +108,23 @@ def in_positions(edges: BothEdges, triples: I64) -> I64:
         low = np.where(less, middle + 1, low)
         high = np.where(open_ & ~less, middle, high)
     return low
+
+
+def write_in_positions(path: Path, triple_of: U32, at_once: int) -> U32:
+    """The position of every triple among the incoming edges, in a file, mapped.
+
+    A build writes the lists of all questions, and asks for each triple in turn: one item is then read, where
+    `in_positions` searches. Holds `at_once` positions in memory, and reads `triple_of` once for each so many.
+    """
+    with open(path, "wb") as file:
+        for low in range(0, len(triple_of), at_once):
+            positions = np.empty(min(at_once, len(triple_of) - low), np.uint32)
+            for start in range(0, len(triple_of), at_once):
+                triples = triple_of[start : start + at_once]
+                here = np.flatnonzero((triples >= low) & (triples < low + len(positions)))
+                positions[triples[here] - low] = here + start
+            file.write(positions.tobytes())
+    return np.memmap(path, np.uint32, "r") if len(triple_of) else np.empty(0, np.uint32)
 
 
 def grouped(blocks: Iterable[npt.NDArray[np.uint32]], questions: int) -> Iterator[U32]:

@@ -403,6 +403,7 @@ class StoredGraph:
             "labelled": store.entity_id is not None,
             "questions": 0 if sets is None else len(sets),
             "bytes": store.folder.size(),
+            "digest": store.digest,
         }
 
 
@@ -432,7 +433,8 @@ def load_graph(address: str | Path) -> Graph:
     """Open a graph by its address.
 
     `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
-    `sparql+https://query.wikidata.org/sparql` a SPARQL endpoint.
+    `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
+    SPARQL endpoint.
     """
     text = str(address)
     if text.startswith(SPARQL):

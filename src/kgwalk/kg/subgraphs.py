@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kgwalk.kg.bulk_names import write_table
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
-from kgwalk.kg.question_sets import KIND, VERSION, BothEdges, QuestionWriter
+from kgwalk.kg.question_sets import KIND, VERSION, BothEdges, QuestionWriter, in_positions
 from kgwalk.kg.store import SUBGRAPHS, StoredGraph
 from kgwalk.types import InputError
 
@@ -114,7 +114,7 @@ def write_subgraphs(
         FolderWriter(target, kind=KIND, version=VERSION, replace=replace) as out,
         naming_disk_errors(f"while writing {target}"),
     ):
-        writer = QuestionWriter(out, BothEdges(store.out, store.in_, store.triple_of_array))
+        writer, edges = QuestionWriter(out), BothEdges(store.out, store.in_, store.triple_of_array)
         for seeds in questions:
             if seeds.question in names:
                 raise InputError(f"question id {seeds.question!r} occurs twice; ids must be distinct")
@@ -122,7 +122,7 @@ def write_subgraphs(
             with_answers |= bool(seeds.answers)
             numbers = _known(graph, [*seeds.topics, *seeds.answers], report)
             triples, cut = around(graph, numbers, hops, hub=hub, max_triples=max_triples)
-            writer.append(triples.astype(np.uint32))
+            writer.append(triples, in_positions(edges, triples))
             _count(report, triples, cut)
             progress(report.questions)
         if not names:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from kgwalk.llm.engine import Engine
     from kgwalk.serve.mcp.server import McpEndpoint
+    from kgwalk.serve.protocol import WorkerShare
     from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
@@ -124,6 +125,7 @@ class App:
         web: WebSearch | None = None,
     ) -> None:
         self.settings, self.graphs = settings, graphs
+        self.share: WorkerShare | None = None  # of several workers
         self.agent = AgentService(graphs, settings, engine, web)
         long = settings.agent_time_limit
         self.metrics = ServerMetrics(len(graphs.by_name))
@@ -172,7 +174,7 @@ class App:
             raise NotImplementedError(f"kgwalk serves HTTP only, not {scope['type']}")
         began = monotonic()
         path = scope["path"]
-        watched = _Watched(send)
+        watched = _Watched(send, self.share)
         try:
             await self._answer(scope, receive, watched, path, began)
         except HttpError as error:
@@ -320,17 +322,19 @@ NO_ANSWER = 499  # as nginx counts a client that left before it was answered
 
 
 class _Watched:
-    """`send`, remembering the status that was sent."""
+    """`send`, remembering the status that was sent. Of several workers, one with too many connections gives one up."""
 
-    __slots__ = ("_send", "status")
+    __slots__ = ("_send", "_share", "status")
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, share: WorkerShare | None) -> None:
+        self._send, self._share = send, share
         self.status = NO_ANSWER
 
     async def __call__(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self._share is not None and self._share.gives_up_one():
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
         await self._send(message)
 
 

@@ -11,19 +11,28 @@ touched: how long its answer may take is the application's affair.
     half heads that hold too much together                503, closed
     one connection too many                               the one that waits for its client longest is closed;
                                                           where all are at work the newcomer gets a 503
+
+Of several workers each has its share of the connections (`WorkerShare`). The kernel gives a new one to whichever worker
+takes it first, and a client keeps it for many requests: by chance one worker may answer nearly all, and one that
+replaces a dead worker none. So a worker that has at least two connections more than another ends its next answer with
+`Connection: close`; the client connects again, and another worker, which has less to do, takes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
 import sys
 from collections.abc import Iterable
 from enum import IntEnum
 from http import HTTPStatus
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import h11
+import numpy as np
+import numpy.typing as npt
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kgwalk.serve.asgi import WHOLE, error_reply
@@ -44,6 +53,8 @@ HEADS_AT_ONCE = 64  # times `max_header_bytes`: what all half-arrived heads may 
 LINGER = 5.0  # seconds
 MOST_PIPELINED = 16  # requests of one connection that wait behind the one being answered
 SPARE_FILES = 64  # open files that are kept for all but connections: the graphs, the log, the listener
+SPREAD_PAUSE = 0.02  # seconds between two connections that a worker gives up: 64 of 64 are spread over two in 0.6 s
+AWAY = np.iinfo(np.int64).max  # the count of a worker that takes no connections
 
 
 class Arrived(IntEnum):
@@ -67,11 +78,48 @@ def _written(status: int, kind: str, message: str) -> bytes:
     return head.encode() + reply.body
 
 
+class ConnectionCounts:
+    """How many connections each worker has, in memory that its forks share."""
+
+    def __init__(self, workers: int) -> None:
+        self.of_worker: npt.NDArray[np.int64] = np.frombuffer(mmap.mmap(-1, 8 * workers), np.int64)
+        self.of_worker[:] = AWAY
+
+    def gone(self, worker: int) -> None:
+        self.of_worker[worker] = AWAY
+
+
+class WorkerShare:
+    """What one worker knows of the others' connections."""
+
+    def __init__(self, counts: ConnectionCounts, worker: int) -> None:
+        self.worker = worker
+        self._counts = counts.of_worker.data  # a memoryview gives ints faster than NumPy does
+        self._next = 0.0
+
+    def count(self, connections: int) -> None:
+        """Tell the others how many connections this worker has."""
+        self._counts[self.worker] = connections
+
+    def gives_up_one(self) -> bool:
+        """Whether the connection that is answered now should be made again: asked with each answer."""
+        if self._counts[self.worker] < min(self._counts) + 2:
+            return False
+        now = monotonic()
+        if now < self._next:
+            return False
+        self._next = now + SPREAD_PAUSE
+        return True
+
+
 class Connections:
     """The connections of one server process. uvicorn calls it as it would call a protocol's class."""
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, share: WorkerShare | None = None) -> None:
         self.settings = settings
+        self._share = share  # of several workers
+        if share is not None:
+            share.count(0)
         self.most = min(settings.max_connections, raise_open_files(settings.max_connections))
         # In the order in which they began to wait for their clients: one that was answered goes to the end.
         self._by_address: dict[bytes, dict[BoundedConnection, None]] = {}
@@ -113,7 +161,7 @@ class Connections:
             if not any(_close_longest_waiting(beside) for beside in (crowd, *self._by_address.values())):
                 return False
         self._by_address.setdefault(one.address, {})[one] = None
-        self._count += 1
+        self._counted(1)
         if self._timer is None:
             self._timer = one.loop.call_later(self._interval, self._sweep, one.loop)
         return True
@@ -122,9 +170,14 @@ class Connections:
         beside = self._by_address.get(one.address, {})
         if one in beside:
             del beside[one]
-            self._count -= 1
+            self._counted(-1)
             if not beside:
                 del self._by_address[one.address]
+
+    def _counted(self, more: int) -> None:
+        self._count += more
+        if self._share is not None:
+            self._share.count(self._count)
 
     def answered(self, one: BoundedConnection) -> None:
         beside = self._by_address.get(one.address, {})

@@ -37,7 +37,7 @@ from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine
 from kgwalk.serve.graphs import ServedGraphs, StoreWatch, open_served
 from kgwalk.serve.metrics import FOLDER_VARIABLE, count_in_files
-from kgwalk.serve.protocol import Connections
+from kgwalk.serve.protocol import ConnectionCounts, Connections, WorkerShare
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
 from kgwalk.types import KgwalkError
 
@@ -293,12 +293,13 @@ def _opened_again(settings: ServeSettings) -> ServedGraphs | None:
 class _Worker:
     """A worker process, and what it tells its parent: that it lives, and that it takes no more requests."""
 
-    def __init__(self, work: Callable[[State], None]) -> None:
+    def __init__(self, work: Callable[[State, WorkerShare], None], share: WorkerShare) -> None:
+        self.number = share.worker
         self.state: State = np.frombuffer(mmap.mmap(-1, 16), np.float64)  # shared with the fork
         self.began = monotonic()
         self.state[0] = self.began
         context = multiprocessing.get_context("fork")
-        self.process = context.Process(target=work, args=(self.state,), name="kgwalk-worker")
+        self.process = context.Process(target=work, args=(self.state, share), name="kgwalk-worker")
         # A signal must meet the worker's handlers, not those of this process in the worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         try:
@@ -329,6 +330,7 @@ class _Workers:
         self._reload = _Reload(settings, self._graphs)
         self._workers: list[_Worker] = []
         self._leaving: list[_Worker] = []  # that answer their last requests
+        self._counts = ConnectionCounts(settings.workers)
         self._stop = False
 
     def run(self, ready: Callable[[str], None]) -> None:
@@ -350,8 +352,8 @@ class _Workers:
         self._stop = True
 
     def _start(self) -> None:
-        while len(self._workers) < self._settings.workers:
-            self._workers.append(_Worker(self._work))
+        for number in sorted({*range(self._settings.workers)} - {one.number for one in self._workers}):
+            self._workers.append(_Worker(self._work, WorkerShare(self._counts, number)))
 
     def _look_after(self) -> None:
         """Wait a little; replace workers that died, and end those that hang."""
@@ -369,6 +371,8 @@ class _Workers:
         if any(one.process.exitcode == STARTUP_FAILURE for one in dead):
             raise KgwalkError("a worker process could not start; the log has the reason")
         self._workers = [one for one in self._workers if one.process.exitcode is None]
+        for one in dead:
+            self._counts.gone(one.number)
         log.warning("worker process %s died; it is replaced", ", ".join(str(one.process.pid) for one in dead))
         if any(monotonic() - one.began < SHORT_LIFE for one in dead):
             sleep(SHORT_LIFE)  # what kills every worker at once must not keep this one busy with starting them
@@ -385,7 +389,7 @@ class _Workers:
                     if not one.silent:
                         one.process.kill()
         self._leaving += self._workers
-        self._workers, self._graphs = [], graphs
+        self._workers, self._graphs, self._counts = [], graphs, ConnectionCounts(self._settings.workers)
         self._start()
 
     def _end_all(self) -> None:
@@ -399,7 +403,7 @@ class _Workers:
                 one.process.kill()
                 one.process.join()
 
-    def _work(self, state: State) -> None:
+    def _work(self, state: State, share: WorkerShare) -> None:
         """What a worker process does."""
         with _early_signals():
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -413,7 +417,9 @@ class _Workers:
             except KgwalkError as error:
                 log.error("a worker process cannot start: %s", error)
                 sys.exit(STARTUP_FAILURE)
-            server = _Server(_config(app, self._settings), lambda url: None, silent=lambda: _set_silent(state))
+            app.share = share
+            config = _config(app, self._settings, share)
+            server = _Server(config, lambda url: None, silent=lambda: _set_silent(state))
             server.run([self._listener])
             if app.agent.busy_opening or server.force_exit:
                 os._exit(0)
@@ -433,11 +439,11 @@ def _set_silent(state: State) -> None:
     state[1] = 1
 
 
-def _config(app: App, settings: ServeSettings) -> uvicorn.Config:
+def _config(app: App, settings: ServeSettings, share: WorkerShare | None = None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         backlog=BACKLOG,
-        http=Connections(settings),  # type: ignore[arg-type]  # called as a class would be
+        http=Connections(settings, share),  # type: ignore[arg-type]  # called as a class would be
         h11_max_incomplete_event_size=settings.max_header_bytes,
         ws="none",
         headers=[("x-content-type-options", "nosniff")],

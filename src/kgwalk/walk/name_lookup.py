@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
@@ -191,9 +190,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 def _classes(store: Store, relations: Sequence[str]) -> list[str]:
     """The values of the relations of types: Country, employees."""
     types = [number for number, name in enumerate(relations) if last_words(name) in TYPE_RELATIONS - {"category"}]
-    groups = np.flatnonzero(np.isin(store.in_.relation_array, types))
-    numbers = np.unique(np.searchsorted(store.in_.groups_array, groups, side="right") - 1)
-    return store.entity.several(numbers.tolist()[:MOST_CLASSES])
+    return store.entity.several(store.in_.having_any(types).tolist()[:MOST_CLASSES])
 
 
 def is_naming(words: str) -> bool:

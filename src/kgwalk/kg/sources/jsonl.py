@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +40,7 @@ _FIELD_NAMES = (("head", "relation", "tail"), ("subject", "predicate", "object")
 _TRIPLE = '{"head", "relation", "tail"} or [head, relation, tail], with an optional time'
 _RECORDS = "a list of objects, an object of such lists, or one object"
 _PEEKED = 1 << 20  # bytes that are read to tell the form of a file
+_TEXT_LISTS = pa.list_(pa.string())
 _QUESTION = '{"id", "graph": [[head, relation, tail], ...]}'
 
 
@@ -275,11 +277,12 @@ class _Batch:
         if set(map(type, graph)) != {list} or set(map(len, graph)) != {3}:
             return not graph
         try:
-            columns = [strings(column) for column in zip(*graph, strict=True)]
+            texts = pa.array(graph, _TEXT_LISTS).values  # head, relation, tail, head, ...
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # something other than text
             return False
-        if any(column.null_count or pc.min(pc.binary_length(column)).as_py() == 0 for column in columns):
+        if texts.null_count or pc.min(pc.binary_length(texts)).as_py() == 0:
             return False
+        columns = [texts.take(pa.array(np.arange(role, len(texts), 3))) for role in range(3)]
         self._end_rows()
         self._arrays.append([*columns, _repeated("", len(graph)), _repeated(question, len(graph))])
         return True

@@ -70,10 +70,11 @@ class Answers:
         self._model, self._adapter = model, adapter
         self._server = None
         if url is not None:
-            from kgwalk.kg.http import ServerConnection
+            from kgwalk.kg.http_servers import GraphServers
 
-            self._server = ServerConnection(url, api_key or os.environ.get("KGWALK_API_KEY"), seconds, retries=2)
-            finalize(self, self._server.client.close)  # a tool of a framework is not closed; it is forgotten
+            key = api_key or os.environ.get("KGWALK_API_KEY")
+            self._server = GraphServers(url.split(","), graph=graph, api_key=key, timeout=seconds)
+            finalize(self, self._server.close)  # a tool of a framework is not closed; it is forgotten
         self._opened: Agent | None = None  # that is ours to close
         self._walking = Lock()  # frameworks ask from several threads; one model walks for all
 
@@ -123,7 +124,7 @@ class Answers:
     def close(self) -> None:
         """Close what was opened here; an agent that was given stays open."""
         if self._server is not None:
-            self._server.client.close()
+            self._server.close()
         if self._opened is not None:
             self._opened.close()
             self._agent = self._opened = None
