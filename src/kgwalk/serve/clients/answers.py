@@ -64,14 +64,14 @@ class Answers:
             )
         if agent is not None and graph is not None:
             raise KgwalkError("an `agent` has its graph; leave out `graph`")
-        if url is not None and not isinstance(graph, str | None):
-            raise KgwalkError("with `url`, `graph` is the name of one of the server's graphs")
         self._graph, self._agent, self._limit = graph, agent, limit
         self._model, self._adapter = model, adapter
         self._server = None
         if url is not None:
             from kgwalk.kg.http_servers import GraphServers
 
+            if not isinstance(graph, str | None):
+                raise KgwalkError("with `url`, `graph` is the name of one of the server's graphs")
             key = api_key or os.environ.get("KGWALK_API_KEY")
             self._server = GraphServers(url.split(","), graph=graph, api_key=key, timeout=seconds)
             finalize(self, self._server.close)  # a tool of a framework is not closed; it is forgotten
