@@ -21,10 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.config.recipe import unknown
 from kgwalk.types import Flat, KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.training.settings import GrpoSettings
 
 TURN_WEIGHT = 0.5  # of the standardised turn rewards in KG-R1's published code
 FLAT = 1e-9  # values nearer to each other than this are equal: what is left is rounding
@@ -153,6 +156,40 @@ def advantages(
         _check(number, group)
         values.append(estimator.of(group, lam, z))
     return AdvantageResult(values, [any(a != 0 for turns in group for a in turns) for group in values])
+
+
+@dataclass(frozen=True)
+class Credit:
+    """`turns[g][n]` has the advantages of the turns of rollout n of group g; None where the rollout was left out.
+
+    `live[g]` is False where all are 0: such a group teaches nothing, and belongs in no batch.
+    """
+
+    turns: list[list[list[float] | None]]
+    live: list[bool]
+
+    @property
+    def dropped(self) -> int:
+        """Groups that teach nothing."""
+        return self.live.count(False)
+
+
+def group_credit(groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings) -> Credit:
+    """The credit of every turn by the settings of [grpo]: what the native trainer and outside ones learn from.
+
+    None is a rollout that failed through no fault of the model. It is left out of its group's mean:
+
+    >>> from kgwalk.training.settings import GrpoSettings
+    >>> group_credit([[Rewards([1], 1), None, Rewards([1], 0)]], GrpoSettings(std=False))
+    Credit(turns=[[[0.5], None, [-0.5]]], live=[True])
+    """
+    kept = [[rewards for rewards in group if rewards is not None] for group in groups]
+    found = advantages(settings.advantage, kept, lam=settings.whole_weight, std=settings.std)
+    turns: list[list[list[float] | None]] = []
+    for group, values in zip(groups, found.values, strict=True):
+        rows = iter(values)
+        turns.append([None if rewards is None else next(rows) for rewards in group])
+    return Credit(turns, found.live)
 
 
 def token_advantages(flat: Flat, per_turn: Sequence[float]) -> list[float]:

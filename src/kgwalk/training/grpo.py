@@ -23,7 +23,7 @@ from kgwalk.config.run_folder import RowFile, episode_row
 from kgwalk.evaluation.report import STEP_EPISODES
 from kgwalk.llm.engine import Sampling
 from kgwalk.score.rewards import Outcome, Rewarded, RewardFunction
-from kgwalk.training.advantages import AdvantageResult, Rewards, advantages, token_advantages
+from kgwalk.training.advantages import Credit, Rewards, group_credit, token_advantages
 from kgwalk.training.curriculum import Curriculum, MeasuredEpisode, TrainingSet
 from kgwalk.training.logprobs import TokenScores
 from kgwalk.training.loop import Metrics, Stage, TimeBudget, keep_rows
@@ -63,6 +63,11 @@ class Rollout:
         turns = self.rewarded.turns
         return self.rewarded.whole + (sum(turns) / len(turns) if turns else 0.0)
 
+    @property
+    def rewards(self) -> Rewards | None:
+        """What the group's advantages are computed from; None where the rollout is left out."""
+        return Rewards(self.rewarded.turns, self.rewarded.whole) if self.episode.trainable else None
+
 
 @dataclass
 class Grpo:
@@ -93,21 +98,15 @@ class Grpo:
         clock.read()  # what validation took
         groups = self._roll_out(number)
         everyone = [walked for group in groups for walked in group]
-        good = [[walked for walked in group if walked.episode.trainable] for group in groups]
-        found = advantages(
-            self.settings.advantage,
-            [[Rewards(walked.rewarded.turns, walked.rewarded.whole) for walked in group] for group in good],
-            lam=self.settings.whole_weight,
-            std=self.settings.std,
-        )
+        credit = group_credit([[walked.rewards for walked in group] for group in groups], self.settings)
         with clock.host("pack"):
-            sequences = _sequences(good, found)
+            sequences = _sequences(groups, credit)
         numbers = self._learn(number, sequences)
-        self._record(number, groups, good, found)
+        self._record(number, groups, credit)
         written = sum(self.updater.processes.gathered([w.episode.generated_tokens for w in everyone]))
         seconds = clock.read(*PARTS)
         return {
-            **self._watch(everyone, found),
+            **self._watch(everyone, credit),
             **numbers,
             **seconds,
             "tokens_a_second": written / max(1e-9, seconds["rollout_seconds"]),
@@ -215,7 +214,7 @@ class Grpo:
             entropy_BT=scores.entropy_BT,
         )
 
-    def _watch(self, walked: Sequence[Rollout], found: AdvantageResult) -> Metrics:
+    def _watch(self, walked: Sequence[Rollout], credit: Credit) -> Metrics:
         """Means over the episodes of all processes, failed ones too, and how many were left out."""
         gathered = self.updater.processes.gathered
         rows = gathered(
@@ -231,13 +230,11 @@ class Grpo:
         )
         names = dict.fromkeys(name for row in rows for name in row)
         means = {name: _mean([row[name] for row in rows if name in row]) for name in names}
-        dropped = sum(gathered([found.dropped]))
+        dropped = sum(gathered([credit.dropped]))
         failed = sum(gathered([sum(not one.episode.trainable for one in walked)]))
         return means | {"episodes": float(len(rows)), "dropped_groups": float(dropped), "left_out": float(failed)}
 
-    def _record(
-        self, number: int, groups: list[list[Rollout]], trained: list[list[Rollout]], found: AdvantageResult
-    ) -> None:
+    def _record(self, number: int, groups: list[list[Rollout]], credit: Credit) -> None:
         """Tell the curriculum the rewards and what was answered, and write a few episodes for people to read."""
         own = []
         for group in filter(None, groups):
@@ -251,11 +248,11 @@ class Grpo:
             keep_rows(self.folder / STEP_EPISODES, lambda row: row["step"] < number)
             self._recorded = True
         with RowFile(self.folder / STEP_EPISODES) as rows:
-            for group, kept, values in list(zip(groups, trained, found.values, strict=True))[: self.settings.episodes]:
+            for group, turns in list(zip(groups, credit.turns, strict=True))[: self.settings.episodes]:
                 one = group[0]
-                credit = {"advantages": values[0]} if kept and kept[0] is one else {}  # none if it was left out
+                values = {} if turns[0] is None else {"advantages": turns[0]}  # none if it was left out
                 rewarded = {"turns": one.rewarded.turns, "whole": one.rewarded.whole, "parts": one.rewarded.parts}
-                rows.add({"step": number, "rewards": rewarded, **credit, "episode": episode_row(one.episode)})
+                rows.add({"step": number, "rewards": rewarded, **values, "episode": episode_row(one.episode)})
 
     def _state(self) -> dict[str, Any]:
         return {"curriculum": self.curriculum.state()}
@@ -264,14 +261,14 @@ class Grpo:
         self.curriculum.restore(state["curriculum"])
 
 
-def _sequences(groups: list[list[Rollout]], found: AdvantageResult) -> list[tuple[Flat, list[float]]]:
+def _sequences(groups: list[list[Rollout]], credit: Credit) -> list[tuple[Flat, list[float]]]:
     """The episodes of groups whose rewards differ, with an advantage for every token."""
     sequences = []
-    for group, values, live in zip(groups, found.values, found.live, strict=True):
+    for group, turns, live in zip(groups, credit.turns, credit.live, strict=True):
         if live:
-            for walked, per_turn in zip(group, values, strict=True):
+            for walked, per_turn in zip(group, turns, strict=True):
                 flat = walked.episode.flatten()
-                if any(flat.mask):
+                if per_turn is not None and any(flat.mask):
                     sequences.append((flat, token_advantages(flat, per_turn)))
     return sequences
 
