@@ -5,11 +5,11 @@
     FOLDER/kg-r1/            credit by turns, sequence-sum-constant, KL
     FOLDER/eog/              credit by walks, sequence-mean
       case.json              settings of [grpo], groups of episodes (`TrainerEpisode`), their token advantages
-      model/                 a tiny Llama that has learnt a few demonstrations by heart: what the walks were sampled from
+      model/                 a tiny Llama that has learnt a few demonstrations by heart; it sampled the walks
       reference/             the same, moved a little: the reference of the KL term in the second pair of files
-      gradient.safetensors   of the loss, before clipping; its reference is `model` itself, as in the first step of a run
+      gradient.safetensors   of the loss, before clipping; the reference is `model` itself, as in a run's first step
       weights.safetensors    after one step of AdamW along it
-      gradient-moved.safetensors, weights-moved.safetensors    the same with `reference`: here the KL term has a gradient
+      gradient-moved.safetensors, weights-moved.safetensors    with `reference`: here the KL term has a gradient
 
 The walks are real ones of the recipe's protocol over the bundled world, sampled at temperature 1. In each case one
 episode is marked as failed, and one group as earning all the same, since both must be left out. Settings over the

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
+from case import RECIPES, TOLERANCE, difference, make_case, read_case
 from transformers import AutoModelForCausalLM
 
-from case import RECIPES, TOLERANCE, difference, make_case, read_case
 from kgwalk.config.recipe import load_recipe
 from kgwalk.training.advantages import Rewards
 from kgwalk.training.backends.exchange import TrainerEpisode, token_credit, unconstrained
@@ -36,7 +37,8 @@ def test_the_native_gradient_is_that_of_plain_torch(cases: Path, name: str) -> N
     place = make_case(name, cases)
     settings, groups, advantages = read_case(place)
     assert token_credit(groups, settings).advantages == advantages
-    kept = [(one, row) for group, rows in zip(groups, advantages, strict=True) for one, row in zip(group, rows) if row]
+    pairs = zip(chain(*groups), chain(*advantages), strict=True)
+    kept = [(one, row) for one, row in pairs if row is not None]
     assert sum(not one.trainable for group in groups for one in group) == 1
     assert advantages[0][1] is None
     assert advantages[-1] == [None] * len(groups[-1])
@@ -74,7 +76,7 @@ def test_an_episode_without_a_turn_is_a_row_of_one_token() -> None:
 
 def test_a_walk_under_a_grammar_is_refused() -> None:
     turn = Turn([7], [-1.0], "x", Answer(("x",)), constraint=Constraint(None, 8))
-    with pytest.raises(KgwalkError, match="'q7' was sampled under a grammar.*constrain=false"):
+    with pytest.raises(KgwalkError, match=r"'q7' was sampled under a grammar.*constrain=false"):
         TrainerEpisode.of(Episode(QUESTION, [], [1], "", [turn]), Rewards([0.0], 0.0), pad_id=0)
     protocol = protocol_of(load_recipe("kgwalk"))
     assert protocol.constrain

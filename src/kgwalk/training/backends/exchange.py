@@ -60,8 +60,8 @@ class TrainerEpisode:
         flat = episode.flatten()
         if flat.constraints:
             raise KgwalkError(
-                f"the walk of question {episode.question.id!r} was sampled under a grammar, and outside trainers compute "
-                "probabilities among all tokens; sample it with --set protocol.constrain=false, or with a protocol "
+                f"the walk of question {episode.question.id!r} was sampled under a grammar, and outside trainers "
+                "compute probabilities among all tokens; sample it with --set protocol.constrain=false, or with a protocol "
                 "whose walks give no grammar"
             )
         start = len(episode.prompt_ids)
@@ -137,4 +137,5 @@ def unconstrained(protocol: Protocol) -> Protocol:
     """The same protocol without constrained decoding; one that constrains nothing is returned as it is."""
     if not getattr(protocol, "constrain", False):
         return protocol
-    return replace(protocol, constrain=False)  # type: ignore[type-var]
+    free: dict[str, Any] = {"constrain": False}
+    return replace(protocol, **free)
