@@ -57,8 +57,11 @@ class AdvantageResult:
         return self.live.count(False)
 
 
-def standardised(values: Sequence[float], *, std: bool = True, ddof: int = 0, eps: float = 1e-6) -> list[float]:
-    """(x - mean) / (std + eps); without `std` only x - mean, as in Dr. GRPO. Equal values give exact zeros.
+def standardised(
+    values: Sequence[float], *, std: bool = True, ddof: int = 0, eps: float = 1e-6, flat: float = FLAT
+) -> list[float]:
+    """(x - mean) / (std + eps); without `std` only x - mean, as in Dr. GRPO. Equal values give exact zeros, where
+    values that lie within `flat` are equal.
 
     >>> standardised([1, 2, 3, 6], eps=0)  # mean 3, squares 4 + 1 + 0 + 9 = 14, std sqrt(14 / 4) = 1.8708
     [-1.0690449676496976, -0.5345224838248488, 0.0, 1.6035674514745464]
@@ -67,7 +70,7 @@ def standardised(values: Sequence[float], *, std: bool = True, ddof: int = 0, ep
     >>> standardised([0.1, 0.1, 0.1])
     [0.0, 0.0, 0.0]
     """
-    if not values or max(values) - min(values) <= FLAT:
+    if not values or max(values) - min(values) <= flat:
         return [0.0] * len(values)
     mean = math.fsum(values) / len(values)
     scale = 1.0
@@ -135,6 +138,7 @@ def advantages(
     std: bool = True,
     ddof: int | None = None,
     eps: float = 1e-6,
+    flat: float = FLAT,
 ) -> AdvantageResult:
     """The advantages of every group by the estimator of that name; a rollout without turns takes no part.
 
@@ -149,7 +153,7 @@ def advantages(
     used_ddof = estimator.ddof if ddof is None else ddof
 
     def z(values: Sequence[float]) -> list[float]:
-        return standardised(values, std=std, ddof=used_ddof, eps=eps)
+        return standardised(values, std=std, ddof=used_ddof, eps=eps, flat=flat)
 
     values = []
     for number, group in enumerate(groups):
@@ -174,8 +178,11 @@ class Credit:
         return self.live.count(False)
 
 
-def group_credit(groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings) -> Credit:
-    """The credit of every turn by the settings of [grpo]: what the native trainer and outside ones learn from.
+def group_credit(
+    groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings, *, flat: float = FLAT
+) -> Credit:
+    """The credit of every turn by the settings of [grpo]: what the native trainer and outside ones learn from. `flat`
+    is for rewards that were rounded on their way: those nearer to each other are equal.
 
     None is a rollout that failed through no fault of the model. It is left out of its group's mean:
 
@@ -184,7 +191,7 @@ def group_credit(groups: Sequence[Sequence[Rewards | None]], settings: GrpoSetti
     Credit(turns=[[[0.5], None, [-0.5]]], live=[True])
     """
     kept = [[rewards for rewards in group if rewards is not None] for group in groups]
-    found = advantages(settings.advantage, kept, lam=settings.whole_weight, std=settings.std)
+    found = advantages(settings.advantage, kept, lam=settings.whole_weight, std=settings.std, flat=flat)
     turns: list[list[list[float] | None]] = []
     for group, values in zip(groups, found.values, strict=True):
         rows = iter(values)
