@@ -33,8 +33,9 @@ from kgwalk.data.mixture import load_data
 from kgwalk.score.rewards import Rewarded, RewardFunction
 from kgwalk.training.advantages import group_credit
 from kgwalk.training.backends.exchange import TrainerEpisode, token_credit
+from kgwalk.training.collect import UNPAID, Rollout
 from kgwalk.training.curriculum import Curriculum, CurriculumSettings, TrainingSet
-from kgwalk.training.grpo import Grpo, Rollout, _sequences
+from kgwalk.training.grpo import Grpo, _sequences
 from kgwalk.training.loss import Totals
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.pipeline import train
@@ -73,7 +74,7 @@ def make_case(name: str, folder: Path) -> Path:
     _copy(taught / "adapter", place / "model")
     settings = read_section(GrpoSettings, recipe, "grpo")
     grpo = _grpo(recipe, place / "model", settings, place)
-    groups = _spoilt(grpo._roll_out(1))
+    groups = _spoilt(grpo.collector.collect(1))
     model = grpo.updater.model
     pad = model.tokens.hf.pad_token_id or 0
     episodes = [[TrainerEpisode.of(one.episode, one.rewards, pad_id=pad) for one in group] for group in groups]
@@ -164,7 +165,7 @@ def _spoilt(groups: list[list[Rollout]]) -> list[list[Rollout]]:
     """One rollout failed through no fault of the model's, and all of the last group earned the same."""
     failed = groups[0][1]
     failed.episode.stop, failed.episode.failure = StopReason.tool_failed, "the graph is away"
-    groups[0][1] = Rollout(failed.number, failed.outcome, Rewarded([], 0.0))
+    groups[0][1] = Rollout(failed.number, failed.outcome, UNPAID)
     groups[-1] = [Rollout(one.number, one.outcome, Rewarded([0.5] * len(one.episode.turns), 1.0)) for one in groups[-1]]
     return groups
 

@@ -25,8 +25,8 @@ from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
+from kgwalk.training.collect import Judged, no_verdicts
 from kgwalk.training.curriculum import TrainingSet
-from kgwalk.training.grpo import Judged, no_verdicts
 from kgwalk.training.loop import TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count

@@ -61,15 +61,16 @@ class TrainerEpisode:
         if flat.constraints:
             raise KgwalkError(
                 f"the walk of question {episode.question.id!r} was sampled under a grammar, and outside trainers "
-                "compute probabilities among all tokens; sample it with --set protocol.constrain=false, or with a protocol "
-                "whose walks give no grammar"
+                "compute probabilities among all tokens; sample it with --set protocol.constrain=false, or with a "
+                "protocol whose walks give no grammar"
             )
         start = len(episode.prompt_ids)
-        rest = Flat(*(list(part[start:]) for part in flat[:4]))
+        rest = Flat(flat.ids[start:], flat.mask[start:], flat.logprobs[start:], flat.turn_index[start:])
         if not rest.ids:
             rest = Flat([pad_id], [0], [0.0], [-1])
         turns, whole = ([], 0.0) if rewards is None else (list(rewards.turns), rewards.whole)
-        return cls(list(episode.prompt_ids), *rest[:4], turns, whole, rewards is not None)
+        own = (rest.ids, rest.mask, rest.logprobs, rest.turn_index)
+        return cls(list(episode.prompt_ids), *own, turns, whole, rewards is not None)
 
     @property
     def rewards(self) -> Rewards | None:
