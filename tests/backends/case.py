@@ -23,12 +23,11 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from kgwalk.config.recipe import load_recipe, read_section
+from kgwalk.config.recipe import Recipe, load_recipe, read_section
 from kgwalk.data.mixture import load_data
 from kgwalk.score.rewards import Rewarded, RewardFunction
 from kgwalk.training.advantages import group_credit
@@ -61,13 +60,18 @@ MOVED = 0.01  # the standard deviation of what the reference was moved by
 TOLERANCE = 1e-5  # relative: what outside trainers must keep
 
 
+def recipe_of(name: str) -> Recipe:
+    """The recipe of a case, with the values that it has over the recipe's own."""
+    return load_recipe(name).with_profile("smoke").with_values(VALUES)
+
+
 def make_case(name: str, folder: Path) -> Path:
     """The folder of one recipe's case, made unless it is there whole."""
     place = folder / name
     if (place / "case.json").exists():  # written last
         return place
     place.mkdir(parents=True, exist_ok=True)
-    recipe = load_recipe(name).with_profile("smoke").with_values(VALUES)
+    recipe = recipe_of(name)
     taught = place / "taught"
     stages = "train.stages=['demos', 'sft']"
     train(recipe, "world", out=taught, values=[stages], device="cpu", report_to="none", force=True)
@@ -131,7 +135,7 @@ def moved_by(found: dict[str, torch.Tensor], place: Path, suffix: str = "") -> f
     return float(apart / step)
 
 
-def _grpo(recipe: Any, source: Path, settings: GrpoSettings, place: Path) -> Grpo:
+def _grpo(recipe: Recipe, source: Path, settings: GrpoSettings, place: Path) -> Grpo:
     model = _model(source)
     protocol = protocol_of(recipe)
     walker = Walker(model, protocol, budget_of(recipe), workers=0)
@@ -171,7 +175,7 @@ def _spoilt(groups: list[list[Rollout]]) -> list[list[Rollout]]:
 
 
 def _one_update(
-    recipe: Any, place: Path, settings: GrpoSettings, groups: list[list[Rollout]], reference: Path, suffix: str
+    recipe: Recipe, place: Path, settings: GrpoSettings, groups: list[list[Rollout]], reference: Path, suffix: str
 ) -> None:
     """Write the gradient of the loss and the weights after one step along it."""
     grpo = _grpo(recipe, reference, settings, place)  # it keeps its reference as it is made
