@@ -179,7 +179,7 @@ class TorchReplica(RolloutReplica):
 
 
 class TorchRollout(rollout_base.BaseRollout):
-    """Lives in a training process; process number r feeds server number r."""
+    """Lives in a training process; all of them gather the weights, and the first feeds the server."""
 
     async def resume(self, tags: Any) -> None: ...
 
@@ -193,7 +193,8 @@ class TorchRollout(rollout_base.BaseRollout):
         else:
             for name, value in weights:
                 found[name] = value.detach().cpu().clone()
-        await ray.get_actor(f"torch_cpu_{os.environ['RANK']}").load.remote(found, global_steps)
+        if os.environ["RANK"] == "0":
+            await ray.get_actor("torch_cpu_0").load.remote(found, global_steps)
 
 
 RolloutReplicaRegistry.register("torch_cpu", lambda: TorchReplica)

@@ -23,7 +23,14 @@ OVERRIDES = (
     "+ray_kwargs.ray_init.include_dashboard=false",
     "+ray_kwargs.ray_init.num_gpus=2",  # nobody looks for them
 )
-TWO_PROCESSES = ("verl.gpus=2", "verl.rollout=torch_cpu", "verl.agents=1", "model.dtype=float32")  # of a recipe
+# Values of a recipe: two processes that train, one that samples for both, one that walks.
+TWO_PROCESSES = (
+    "verl.gpus=2",
+    "verl.rollout=torch_cpu",
+    "verl.tensor_parallel=2",
+    "verl.agents=1",
+    "model.dtype=float32",
+)
 VARIABLES = {
     "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
     "VERL_ENGINE_DEVICE": "cuda",  # verl's engines are registered by device, and none for a CPU

@@ -22,6 +22,7 @@ from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import budget_of
 
 NAME = "kgwalk"
+MANAGER = "kgwalk.training.backends.verl_manager.WatchedAgentLoops"
 # Orders that look at the rewards of earlier steps, which verl's loader of questions does not hear of.
 BY_REWARD = ("history", "variance")
 AGGREGATIONS = {  # kgwalk's names, and verl's
@@ -204,7 +205,7 @@ def _rollout(recipe: Recipe, grpo: GrpoSettings, verl: VerlSettings, seed: int) 
         "tensor_model_parallel_size": verl.tensor_parallel,
         "gpu_memory_utilization": verl.gpu_memory,
         "calculate_log_probs": True,
-        "agent": {"num_workers": verl.agents, "default_agent_loop": NAME},
+        "agent": {"num_workers": verl.agents, "default_agent_loop": NAME, "agent_loop_manager_class": MANAGER},
     }
 
 

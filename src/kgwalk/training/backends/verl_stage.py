@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,10 +27,11 @@ from kgwalk.config.run_folder import RowFile, read_rows, write_json
 from kgwalk.data.mixture import evenly
 from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.llm.models import CARD, model_folder
+from kgwalk.training.advantages import Rewards, group_credit
 from kgwalk.training.backends.verl_config import VerlSettings, check_verl, verl_config
 from kgwalk.training.backends.verl_job import VERL, WALKS, questions_of_steps, write_questions
 from kgwalk.training.checkpoint import Checkpoints, copy_files, whole_or_not
-from kgwalk.training.loop import TimeBudget, keep_rows
+from kgwalk.training.loop import TimeBudget, keep_rows, step_rows
 from kgwalk.training.settings import GrpoSettings, ModelSettings
 from kgwalk.types import KgwalkError
 
@@ -47,9 +49,8 @@ NUMBERS = {
     "actor/grad_norm": "grad_norm",
     "actor/lr": "lr",
     "actor/pg_clipfrac": "clip_fraction",
-    "actor/entropy": "entropy",
-    "actor/kl_loss": "kl",
-    "training/rollout_probs_diff_mean": "mismatch",
+    "actor/kl_loss": "kl_loss",  # as the loss counts it: summed over tokens where that sums
+    "training/rollout_probs_diff_mean": "rollout_probs_diff",
     "timing_s/gen": "rollout_seconds",
     "timing_s/update_actor": "update_seconds",
     "timing_s/step": "seconds",
@@ -105,10 +106,21 @@ def _prepare(run: TrainingRun, settings: GrpoSettings, place: Path) -> None:
         variables=_variables(place),
     )
     write_config(files, config)
+    Path(_variables(place)["VERL_FILE_LOGGER_PATH"]).unlink(missing_ok=True)  # of an attempt without a checkpoint
     done = _latest(place)
     for path in (place / STEP_METRICS, *(place / WALKS).glob("*.jsonl")):
         if path.exists():
             keep_rows(path, lambda row: row["step"] <= done)
+    _complete_rows(run, settings, place)
+
+
+def _complete_rows(run: TrainingRun, settings: GrpoSettings, place: Path) -> None:
+    """Add rows of steps that verl has a checkpoint of, and was killed before it wrote their numbers."""
+    there = {row["step"] for row in step_rows(place / STEP_METRICS)}
+    with RowFile(place / STEP_METRICS) as rows:
+        for step in range(1, _latest(place) + 1):
+            if step not in there:
+                rows.add({"stage": "grpo", "step": step, **_earned(place, step, run, settings)})
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
@@ -158,13 +170,17 @@ def _run_verl(run: TrainingRun, settings: GrpoSettings, place: Path) -> None:
     with RowFile(files / "attempts.jsonl") as attempts, open(files / "log.txt", "ab") as log:
         start = log.tell()
         process = subprocess.Popen(
-            command(files, overrides), env=os.environ | variables, stdout=log, stderr=subprocess.STDOUT
+            command(files, overrides),
+            env=os.environ | variables,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
         try:
             metrics = RowFile(place / STEP_METRICS)
             rows = _follow(process, Path(variables["VERL_FILE_LOGGER_PATH"]))
             for step, numbers in rows:
-                numbers |= _earned(place, step, run.split, run.dev)
+                numbers |= _earned(place, step, run, settings)
                 metrics.add({"stage": "grpo", "step": step, **numbers})
                 run.progress("grpo", step, settings.steps, numbers)
             metrics.close()
@@ -179,6 +195,14 @@ def _run_verl(run: TrainingRun, settings: GrpoSettings, place: Path) -> None:
             f"verl stopped with exit code {code} and {_words(_latest(place))}: {_error(files / 'log.txt', start)}; "
             f"{files / 'log.txt'} has all that it said, and --resume goes on"
         )
+
+
+def _end_with_parent() -> None:
+    """In the new process: end when kgwalk does, even if that was killed. Otherwise two verls would write one run."""
+    import ctypes
+
+    end_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(end_signal, signal.SIGTERM)
 
 
 def _words(step: int) -> str:
@@ -201,17 +225,31 @@ def _follow(process: subprocess.Popen[bytes], path: Path) -> Iterator[tuple[int,
         time.sleep(POLL)
 
 
-def _earned(place: Path, step: int, split: str, dev: str) -> dict[str, float]:
-    """Means over the walks of a step, by the names of the native trainer; those of validation begin with `eval_`."""
+def _earned(place: Path, step: int, run: TrainingRun, settings: GrpoSettings) -> dict[str, float]:
+    """Means over the walks of a step, by the names of the native trainer; those of validation begin with `eval_`.
+
+    `left_out` counts walks that failed and those that were lost with their process.
+    """
     rows = [row for path in sorted((place / WALKS).glob("*.jsonl")) for row in read_rows(path) if row["step"] == step]
-    walked = [row for row in rows if row["split"] == split]
-    numbers = _means([row["metrics"] for row in walked])
-    trained = [row["rewards"] for row in walked if row["trained"]]
-    parts = _means([{f"reward_{name}": value for name, value in row["parts"].items()} for row in trained])
-    reward = _means([{"reward": row["whole"] + sum(row["turns"]) / len(row["turns"])} for row in trained])
-    counts = {"episodes": float(len(walked)), "left_out": float(len(walked) - len(trained))}
-    held_out = _means([row["metrics"] for row in rows if row["split"] == dev and dev != split])
-    return {**reward, **parts, **numbers, **counts, **{f"eval_{name}": value for name, value in held_out.items()}}
+    walked = [row for row in rows if row["split"] == run.split]
+    trained = [row for row in walked if row["trained"]]
+    paid = [Rewards(row["rewards"]["turns"], row["rewards"]["whole"]) for row in trained]
+    groups: dict[int, list[Rewards]] = {}
+    for row, rewards in zip(trained, paid, strict=True):
+        groups.setdefault(row["place"], []).append(rewards)
+    return {
+        **_means([{"reward": rewards.whole + sum(rewards.turns) / len(rewards.turns)} for rewards in paid]),
+        **{f"reward_{name}": value for name, value in _means([row["rewards"]["parts"] for row in trained]).items()},
+        **_means([row["metrics"] for row in walked]),
+        "episodes": float(len(walked)),
+        "dropped_groups": float(group_credit(list(groups.values()), settings).dropped),
+        "left_out": float(settings.questions * settings.group - len(trained)),
+        **{f"eval_{name}": value for name, value in _means(_held_out(rows, run)).items()},
+    }
+
+
+def _held_out(rows: Sequence[Mapping[str, Any]], run: TrainingRun) -> list[Mapping[str, float]]:
+    return [row["metrics"] for row in rows if row["split"] == run.dev and run.dev != run.split]
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
