@@ -72,6 +72,8 @@ def test_an_episode_without_a_turn_is_a_row_of_one_token() -> None:
     one = TrainerEpisode.of(Episode(QUESTION, [], [1, 2], ""), None, pad_id=5)
     assert one == TrainerEpisode([1, 2], [5], [0], [0.0], [-1], [], 0.0, False)
     assert TrainerEpisode.from_json(one.as_json()) == one
+    unwritten = TrainerEpisode.of(Episode(QUESTION, [], [], ""), None, pad_id=5)  # the graph failed before the prompt
+    assert (unwritten.prompt_ids, unwritten.completion_ids) == ([5], [5])
 
 
 def test_a_walk_under_a_grammar_is_refused() -> None:

@@ -47,8 +47,8 @@ class TrainerEpisode:
 
     @classmethod
     def of(cls, episode: Episode, rewards: Rewards | None, *, pad_id: int) -> TrainerEpisode:
-        """`rewards` are None for an episode that is left out. One without a turn gets `pad_id` as its completion, since
-        a trainer wants at least one token; its mask is 0.
+        """`rewards` are None for an episode that is left out. A prompt that could not be written, and the completion of
+        an episode without a turn, are one `pad_id`, since trainers want at least one token; its mask is 0.
 
         >>> from kgwalk.types import Answer, Call, Question, Turn
         >>> turns = [Turn([7, 8], [-0.5, -0.25], "", Call("look"), "", [3]), Turn([9], [-1.0], "", Answer(("x",)))]
@@ -70,7 +70,7 @@ class TrainerEpisode:
             rest = Flat([pad_id], [0], [0.0], [-1])
         turns, whole = ([], 0.0) if rewards is None else (list(rewards.turns), rewards.whole)
         own = (rest.ids, rest.mask, rest.logprobs, rest.turn_index)
-        return cls(list(episode.prompt_ids), *own, turns, whole, rewards is not None)
+        return cls(list(episode.prompt_ids) or [pad_id], *own, turns, whole, rewards is not None)
 
     @property
     def rewards(self) -> Rewards | None:
