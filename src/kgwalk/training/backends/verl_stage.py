@@ -78,6 +78,7 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
     if _latest(place) < settings.steps:
         _prepare(run, settings, place)
         _run_verl(run, settings, place)
+    _complete_rows(run, settings, place)
     _take_over(run, settings, place)
     return run.finish("grpo", settings.steps, TimeBudget(0.0))
 
