@@ -67,9 +67,15 @@ class WatchedAgentLoops(AgentLoopManagerTQ):  # type: ignore[misc,unused-ignore]
         partition, groups = self._groups.get(number, ("train", []))
         stored = (transfer_queue.kv_list(partition) or {}).get(partition, {})
         lost = [group for group in groups if stored.get(group, {}).get("status") in UNDER_WAY]
+        # A walk is KEY_ROLLOUT_0 in the queue, and has its length once all of it is stored.
+        halves = [key for key, tag in stored.items() if key.split("_")[0] in lost and key not in lost]
+        halves = [key for key in halves if "seq_len" not in stored[key]]
         log.error("process %d of those that walk died (%s); %d groups are given up", number, why, len(lost))
         folder = Path(str(self.config[NAME].folder)) / STAGE / VERL
         with RowFile(folder / LOST) as rows:
-            rows.add({"process": number, "why": why, "partition": partition, "groups": lost, "time": time.time()})
+            about = {"process": number, "why": why, "partition": partition, "time": time.time()}
+            rows.add({**about, "groups": lost, "half_stored": halves})
+        if halves:
+            transfer_queue.kv_clear(keys=halves, partition_id=partition)
         if lost:
             transfer_queue.kv_batch_put(keys=lost, partition_id=partition, tags=[{"status": "failure"}] * len(lost))
