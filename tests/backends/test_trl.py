@@ -50,17 +50,25 @@ VALUES = UNTAUGHT | {
     "grpo.weight_decay": 0.01,
     "grpo.eval_questions": 0,
     "grpo.episodes": 2,
-    "protocol.constrain": "false",
 }
+FREE = {"protocol.constrain": "false"}  # for comparisons: what TRL is given is sampled so in any case
 
 
 def values(**more: Any) -> list[str]:
     return [f"{name}={value}" for name, value in (VALUES | more).items()]
 
 
-def run_on(backend: str, out: Path, *, data: Any = "world", more: dict[str, Any] | None = None, **options: Any) -> None:
+def run_on(
+    backend: str,
+    out: Path,
+    *,
+    recipe: str = "kgwalk",
+    data: Any = "world",
+    more: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
     train(
-        "kgwalk",
+        recipe,
         data,
         out=out,
         profile="smoke",
@@ -113,8 +121,8 @@ def test_an_update_on_trl_is_the_native_one(cases: Path, tmp_path: Path, name: s
 def test_a_run_on_trl_is_the_native_run(tmp_path: Path) -> None:
     """Two epochs a step with a schedule, weight decay and a reference; alone, and as two processes."""
     for backend in ("native", "trl"):
-        run_on(backend, tmp_path / backend)
-    options = [part for value in values() for part in ("--set", value)]
+        run_on(backend, tmp_path / backend, more=FREE)
+    options = [part for value in values(**FREE) for part in ("--set", value)]
     command = ["-m", "kgwalk", "train", "kgwalk", "--data", "world", "--smoke", "--backend", "trl", "--processes", "2"]
     said = started(*command, "-o", tmp_path / "two", "--device", "cpu", "--report-to", "none", *options, processes=2)
     assert "grpo runs on trl 1.16.0 in 2 processes" in said
@@ -135,13 +143,26 @@ def test_a_run_on_trl_is_the_native_run(tmp_path: Path) -> None:
     assert kept == [(row["step"], row["episode"]["key"]) for row in rows_of(tmp_path / "native", "episodes.jsonl")]
 
 
+@pytest.mark.parametrize("recipe", ["graph-rft", "kg-hopper", "kg-reasoner"])
+def test_a_step_of_the_other_systems(tmp_path: Path, recipe: str) -> None:
+    more = {"grpo.steps": 1, "grpo.questions": 2, "grpo.epochs": 1, "grpo.warmup": 0, "curriculum.order": "shuffled"}
+    more |= {"world.ranker": "none"} if recipe == "kg-reasoner" else {}
+    for backend in ("native", "trl"):
+        run_on(backend, tmp_path / backend, recipe=recipe, more=more)
+    [wanted], [found] = rows_of(tmp_path / "native"), rows_of(tmp_path / "trl")
+    assert found["updates"] == 1
+    for name in ("reward", "turns", "generated_tokens", "grad_norm"):
+        assert found[name] == pytest.approx(wanted[name], rel=1e-4)
+
+
 class Stopped(Exception):
     """What a test raises in the middle of a run."""
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    """Two minibatches, dropout and a curriculum that looks back: bit for bit."""
+    """Two minibatches, dropout, activations computed twice, and a curriculum that looks back: bit for bit."""
     more = {"grpo.minibatches": 2, "model.lora_dropout": 0.1, "curriculum.order": "variance"}
+    more |= {"model.checkpoint_activations": "true"}
     run_on("trl", tmp_path / "whole", more=more)
 
     def stop(what: str, done: int, total: int | None, figures: Any = None, /) -> None:

@@ -20,7 +20,6 @@ import torch
 
 from kgwalk.score.rewards import RewardFunction
 from kgwalk.training.advantages import Credit, token_advantages
-from kgwalk.training.collect import WATCHED as WATCHED
 from kgwalk.training.collect import Collector, Judged, Rollout, no_verdicts
 from kgwalk.training.curriculum import Curriculum, TrainingSet
 from kgwalk.training.logprobs import TokenScores
