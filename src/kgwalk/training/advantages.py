@@ -21,10 +21,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgwalk.config.recipe import unknown
 from kgwalk.types import Flat, KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.training.settings import GrpoSettings
 
 TURN_WEIGHT = 0.5  # of the standardised turn rewards in KG-R1's published code
 FLAT = 1e-9  # values nearer to each other than this are equal: what is left is rounding
@@ -54,8 +57,11 @@ class AdvantageResult:
         return self.live.count(False)
 
 
-def standardised(values: Sequence[float], *, std: bool = True, ddof: int = 0, eps: float = 1e-6) -> list[float]:
-    """(x - mean) / (std + eps); without `std` only x - mean, as in Dr. GRPO. Equal values give exact zeros.
+def standardised(
+    values: Sequence[float], *, std: bool = True, ddof: int = 0, eps: float = 1e-6, flat: float = FLAT
+) -> list[float]:
+    """(x - mean) / (std + eps); without `std` only x - mean, as in Dr. GRPO. Equal values give exact zeros, where
+    values that lie within `flat` are equal.
 
     >>> standardised([1, 2, 3, 6], eps=0)  # mean 3, squares 4 + 1 + 0 + 9 = 14, std sqrt(14 / 4) = 1.8708
     [-1.0690449676496976, -0.5345224838248488, 0.0, 1.6035674514745464]
@@ -64,7 +70,7 @@ def standardised(values: Sequence[float], *, std: bool = True, ddof: int = 0, ep
     >>> standardised([0.1, 0.1, 0.1])
     [0.0, 0.0, 0.0]
     """
-    if not values or max(values) - min(values) <= FLAT:
+    if not values or max(values) - min(values) <= flat:
         return [0.0] * len(values)
     mean = math.fsum(values) / len(values)
     scale = 1.0
@@ -132,6 +138,7 @@ def advantages(
     std: bool = True,
     ddof: int | None = None,
     eps: float = 1e-6,
+    flat: float = FLAT,
 ) -> AdvantageResult:
     """The advantages of every group by the estimator of that name; a rollout without turns takes no part.
 
@@ -146,13 +153,48 @@ def advantages(
     used_ddof = estimator.ddof if ddof is None else ddof
 
     def z(values: Sequence[float]) -> list[float]:
-        return standardised(values, std=std, ddof=used_ddof, eps=eps)
+        return standardised(values, std=std, ddof=used_ddof, eps=eps, flat=flat)
 
     values = []
     for number, group in enumerate(groups):
         _check(number, group)
         values.append(estimator.of(group, lam, z))
     return AdvantageResult(values, [any(a != 0 for turns in group for a in turns) for group in values])
+
+
+@dataclass(frozen=True)
+class Credit:
+    """`turns[g][n]` has the advantages of the turns of rollout n of group g; None where the rollout was left out.
+
+    `live[g]` is False where all are 0: such a group teaches nothing, and belongs in no batch.
+    """
+
+    turns: list[list[list[float] | None]]
+    live: list[bool]
+
+    @property
+    def dropped(self) -> int:
+        """Groups that teach nothing."""
+        return self.live.count(False)
+
+
+def group_credit(groups: Sequence[Sequence[Rewards | None]], settings: GrpoSettings, *, flat: float = FLAT) -> Credit:
+    """The credit of every turn by the settings of [grpo]: what the native trainer and outside ones learn from. `flat`
+    is for rewards that were rounded on their way: those nearer to each other are equal.
+
+    None is a rollout that failed through no fault of the model. It is left out of its group's mean:
+
+    >>> from kgwalk.training.settings import GrpoSettings
+    >>> group_credit([[Rewards([1], 1), None, Rewards([1], 0)]], GrpoSettings(std=False))
+    Credit(turns=[[[0.5], None, [-0.5]]], live=[True])
+    """
+    kept = [[rewards for rewards in group if rewards is not None] for group in groups]
+    found = advantages(settings.advantage, kept, lam=settings.whole_weight, std=settings.std, flat=flat)
+    turns: list[list[list[float] | None]] = []
+    for group, values in zip(groups, found.values, strict=True):
+        rows = iter(values)
+        turns.append([None if rewards is None else next(rows) for rewards in group])
+    return Credit(turns, found.live)
 
 
 def token_advantages(flat: Flat, per_turn: Sequence[float]) -> list[float]:

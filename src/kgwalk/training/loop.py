@@ -19,11 +19,11 @@ import importlib.util
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import torch
@@ -33,7 +33,8 @@ from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import RESTORE, RowFile, read_rows
 from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.training.checkpoint import Checkpoints
-from kgwalk.training.updater import Diverged, Processes, Updater
+from kgwalk.training.model import PolicyModel
+from kgwalk.training.updater import Diverged, Processes
 from kgwalk.types import InputError, KgwalkError, Progress, silent
 
 SINKS = ("none", "tensorboard", "wandb", "trackio")
@@ -171,9 +172,22 @@ class _Best:
         return better
 
 
+class Learner(Protocol):
+    """What learns in a stage: the model and its optimiser, for checkpoints, and the processes that share the work."""
+
+    @property
+    def model(self) -> PolicyModel: ...
+
+    @property
+    def optimiser(self) -> torch.optim.Optimizer: ...
+
+    @property
+    def processes(self) -> Processes: ...
+
+
 def run_stage(
     stage: Stage,
-    updater: Updater,
+    updater: Learner,
     folder: Path,
     checkpoint_policy: CheckpointPolicy,
     *,
@@ -188,38 +202,130 @@ def run_stage(
     With `resume` the stage goes on from the folder's last checkpoint; without it a folder with checkpoints is an error.
     Ctrl-C or SIGTERM stops after the current step, which is saved; a second one stops at once.
     """
-    checkpoints, processes = Checkpoints(folder, checkpoint_policy.keep), updater.processes
-    done, best = _restored(stage, updater, checkpoints, resume=resume)
-    tracking = Tracking(folder, stage.name, report_to=report_to, after=done) if processes.main else None
-    try:
-        with _stop_requests() as asked:
-            for step in range(done + 1, stage.steps + 1) if not stage.time_budget.ended else ():
-                metrics = _step(stage, step, seed, checkpoints)
-                last = _validate(stage, step, checkpoint_policy, processes, metrics)
-                better = best.see(step, metrics.get(f"eval_{checkpoint_policy.score}"))
-                stop = any(processes.gathered([bool(asked)]))  # all processes stop at the same step
-                if tracking is not None:
-                    with _disk_errors(step, checkpoints):
-                        tracking.log(step, metrics)
-                if better or stop or last or _due(step, checkpoint_policy.save_every):
-                    state = {"stage": stage.state(), "best": [best.score, best.step], "seed": seed}
-                    _save(stage, step, updater, checkpoints, state, card, better=better)
-                processes.wait()
-                progress(stage.name, step, stage.steps, metrics)
-                if last:
-                    break
-                if stop:
-                    raise KeyboardInterrupt(f"stopped after step {step} of {stage.name}; {checkpoints.good()}")
-    finally:
-        if tracking is not None:
-            tracking.close()
-    latest = checkpoints.latest()
-    if latest is None:
-        raise KgwalkError(f"the stage {stage.name} has no step to do, and {folder} has no checkpoint")
-    return latest
+    with StageRun(
+        stage,
+        updater,
+        folder,
+        checkpoint_policy,
+        seed=seed,
+        card=card,
+        resume=resume,
+        report_to=report_to,
+        progress=progress,
+    ) as run:
+        for step in run.missing:
+            begun = run.begin(step)
+            with run.errors(step):
+                metrics = stage.step(step)
+            if run.end(step, metrics | {"seconds": time.monotonic() - begun}):
+                break
+    return run.latest
 
 
-def _restored(stage: Stage, updater: Updater, checkpoints: Checkpoints, *, resume: bool) -> tuple[int, _Best]:
+class StageRun:
+    """What surrounds the steps of a stage, for loops of our own (`run_stage`) and of others (`backends`):
+
+    with StageRun(...) as run:
+        for step in run.missing:
+            run.begin(step)
+            with run.errors(step):
+                metrics = ...
+            if run.end(step, metrics):
+                break
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        learner: Learner,
+        folder: Path,
+        checkpoint_policy: CheckpointPolicy,
+        *,
+        seed: int,
+        card: dict[str, Any],
+        resume: bool,
+        report_to: str = "tensorboard",
+        progress: Progress = silent,
+    ) -> None:
+        self.stage, self.learner, self.policy, self.seed, self.card = stage, learner, checkpoint_policy, seed, card
+        self.checkpoints, self.report_to, self.progress = (
+            Checkpoints(folder, checkpoint_policy.keep),
+            report_to,
+            progress,
+        )
+        self.done, self._best = _restored(stage, learner, self.checkpoints, resume=resume)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> StageRun:
+        self._tracking: Tracking | None = None
+        if self.learner.processes.main:
+            self._tracking = Tracking(
+                self.checkpoints.folder, self.stage.name, report_to=self.report_to, after=self.done
+            )
+            self._stack.callback(self._tracking.close)
+        self._asked = self._stack.enter_context(_stop_requests())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def missing(self) -> Sequence[int]:
+        """The numbers of the steps that are still to be done."""
+        return () if self.stage.time_budget.ended else range(self.done + 1, self.stage.steps + 1)
+
+    def begin(self, step: int) -> float:
+        """Prepare a step; returns the time."""
+        # Only dropout draws from torch's own generator. Each step seeds it anew, so no generator state is stored.
+        torch.manual_seed(self.seed * 1_000_003 + step)
+        return time.monotonic()
+
+    @contextmanager
+    def errors(self, step: int) -> Iterator[None]:
+        """An error inside names the step, the last good checkpoint, and what to do."""
+        try:
+            with _disk_errors(step, self.checkpoints):
+                yield
+        except (KgwalkError, torch.OutOfMemoryError) as error:
+            advice = ""
+            if isinstance(error, Diverged):
+                advice = ". Try a lower learning rate, or float32"
+            elif isinstance(error, torch.OutOfMemoryError):
+                advice = f". Lower {self.stage.name}.microbatch_tokens, or set model.checkpoint_activations=true"
+            raise KgwalkError(
+                f"training of {self.stage.name} stopped in step {step}: {error}; {self.checkpoints.good()}{advice}"
+            ) from error
+
+    def end(self, step: int, metrics: Metrics) -> bool:
+        """Validate, record and save a step as far as it is time to; returns whether it was the stage's last."""
+        stage, policy, processes = self.stage, self.policy, self.learner.processes
+        last = _validate(stage, step, policy, processes, metrics)
+        better = self._best.see(step, metrics.get(f"eval_{policy.score}"))
+        stop = any(processes.gathered([bool(self._asked)]))  # all processes stop at the same step
+        if self._tracking is not None:
+            with _disk_errors(step, self.checkpoints):
+                self._tracking.log(step, metrics)
+        if better or stop or last or _due(step, policy.save_every):
+            state = {"stage": stage.state(), "best": [self._best.score, self._best.step], "seed": self.seed}
+            _save(stage, step, self.learner, self.checkpoints, state, self.card, better=better)
+        processes.wait()
+        self.progress(stage.name, step, stage.steps, metrics)
+        if stop and not last:
+            raise KeyboardInterrupt(f"stopped after step {step} of {stage.name}; {self.checkpoints.good()}")
+        return last
+
+    @property
+    def latest(self) -> Path:
+        """The last checkpoint."""
+        latest = self.checkpoints.latest()
+        if latest is None:
+            raise KgwalkError(
+                f"the stage {self.stage.name} has no step to do, and {self.checkpoints.folder} has no checkpoint"
+            )
+        return latest
+
+
+def _restored(stage: Stage, updater: Learner, checkpoints: Checkpoints, *, resume: bool) -> tuple[int, _Best]:
     """How many steps are done, and the best of them: from the last checkpoint, if there is one."""
     latest = checkpoints.latest()
     if latest is None:
@@ -264,7 +370,7 @@ def _validate(
 def _save(
     stage: Stage,
     step: int,
-    updater: Updater,
+    updater: Learner,
     checkpoints: Checkpoints,
     state: dict[str, Any],
     card: dict[str, Any],
@@ -284,25 +390,6 @@ def _save(
 def _due(step: int, every: int) -> bool:
     """Whether something done `every` so many steps is due; 0 means never."""
     return every > 0 and step % every == 0
-
-
-def _step(stage: Stage, step: int, seed: int, checkpoints: Checkpoints) -> Metrics:
-    # Only dropout draws from torch's own generator. Each step seeds it anew, so no generator state has to be stored.
-    torch.manual_seed(seed * 1_000_003 + step)
-    begun = time.monotonic()
-    try:
-        with _disk_errors(step, checkpoints):
-            metrics = stage.step(step)
-    except (KgwalkError, torch.OutOfMemoryError) as error:
-        advice = ""
-        if isinstance(error, Diverged):
-            advice = ". Try a lower learning rate, or float32"
-        elif isinstance(error, torch.OutOfMemoryError):
-            advice = f". Lower {stage.name}.microbatch_tokens, or set model.checkpoint_activations=true"
-        raise KgwalkError(
-            f"training of {stage.name} stopped in step {step}: {error}; {checkpoints.good()}{advice}"
-        ) from error
-    return metrics | {"seconds": time.monotonic() - begun}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from kgwalk.llm.embeddings import CachedEmbedder
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import retrieved
+from kgwalk.training.backends.choice import NATIVE, check_backend
+from kgwalk.training.backends.choice import backend as outside
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage
@@ -85,6 +88,8 @@ def train(
     demos: str | Path | None = None,
     judge: str | None = None,
     device: str = "auto",
+    backend: str = NATIVE,
+    processes: int | None = None,
     resume: bool = False,
     force: bool = False,
     report_to: str = "tensorboard",
@@ -100,6 +105,9 @@ def train(
     ENGINE[:MODEL] for rewards that ask a judge. `resume` goes on with the run in `out`. In a run of several processes
     all but the first return an empty report.
 
+    `backend` is the trainer that runs the stage grpo: native, trl or verl. `processes` is how many the launcher was
+    told to start; another number is an error.
+
     `dev` is the split to validate on; by default the one called `dev`, if there is one. `note` is told before the first
     stage what is left out because a split is missing; the report has the same under `notes`.
     """
@@ -111,7 +119,13 @@ def train(
     dataset = load_data(data, seed)
     if dev is not None and dev not in dataset.splits():
         dataset.questions(dev)  # raises, and names the splits that there are
-    processes = Processes(device)
+    check_backend(backend)
+    started = Processes(device)
+    if processes is not None and started.count != processes:
+        raise KgwalkError(
+            f"{processes} processes were asked for, and this run has {started.count}; start them with torchrun "
+            f"--nproc_per_node {processes} (`accelerate launch --cpu` starts one, whatever it is told)"
+        )
     run = TrainingRun(
         recipe=chosen,
         dataset=dataset,
@@ -126,8 +140,9 @@ def train(
         judge=judge,
         device=device,
         report_to=report_to,
-        progress=progress if processes.main else silent,
-        processes=processes,
+        progress=progress if started.main else silent,
+        processes=started,
+        backend=backend,
     )
     return outside_a_loop(lambda: _run_all(run, settings.stages, note, resume=resume, force=force))
 
@@ -138,7 +153,7 @@ def _run_all(
     ranks = environment_settings(run.recipe).ranker == TRAINED
     stages = tuple(stage for stage in stages if stage != "rank" or ranks)
     check(run, stages)
-    notes = [*_left_out(run, stages), *_by_rule(run, stages)]
+    notes = [*_left_out(run, stages), *_by_rule(run, stages), *_outside(run, stages)]
     if run.evaluated is None:
         stages = tuple(stage for stage in stages if stage != "eval")
     with run.begun(resume=resume, force=force) as folder:
@@ -179,6 +194,16 @@ def _by_rule(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
     if more:
         notes.append(f"no judge is asked ({', '.join(sorted(more))}), rules decide; --judge ENGINE[:MODEL] names one")
     return notes
+
+
+def _outside(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
+    """Who runs GRPO, if it is not kgwalk itself, in words."""
+    if run.backend == NATIVE or "grpo" not in stages:
+        return []
+    several = f"{run.processes.count} processes" if run.processes.count > 1 else "1 process"
+    free = getattr(run.protocol, "constrain", False)
+    unbound = "; its walks, and those of validation, are sampled without a grammar" if free else ""
+    return [f"grpo runs on {run.backend} {version(run.backend)} in {several}{unbound}"]
 
 
 SHOWN = 64  # questions whose prompts are looked at
@@ -344,16 +369,11 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
     """Learn from the rewards of the model's own walks."""
     if (before := run.done("grpo")) is not None:
         return before
+    if run.backend != NATIVE:
+        report: dict[str, Any] = outside(run.backend).grpo(run)
+        return report
     settings = read_section(GrpoSettings, run.recipe, "grpo")
     time_budget = TimeBudget(settings.minutes)
-    losses = _losses(run)
-    curriculum = Curriculum.of(
-        run.recipe,
-        run.questions,
-        batch=settings.questions,
-        seed=run.seed,
-        losses=None if losses is None else by_question(_read_losses(losses)),
-    )
     updater = _updater(run, settings)
     place = run.folder.file("grpo")
     with run.judged() as judged:
@@ -362,7 +382,7 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
             run.walker,
             run.training_set,
             run.reward,
-            curriculum,
+            curriculum_of(run),
             settings,
             run.seed,
             place,
@@ -377,6 +397,18 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
             CheckpointPolicy(settings.save_every, settings.keep, settings.eval_every, validate),
         )
     return run.finish("grpo", settings.steps, time_budget)
+
+
+def curriculum_of(run: TrainingRun) -> Curriculum:
+    """The order in which GRPO asks the training questions."""
+    losses = _losses(run)
+    return Curriculum.of(
+        run.recipe,
+        run.questions,
+        batch=read_section(GrpoSettings, run.recipe, "grpo").questions,
+        seed=run.seed,
+        losses=None if losses is None else by_question(_read_losses(losses)),
+    )
 
 
 def _losses(run: TrainingRun) -> Path | None:
@@ -467,6 +499,8 @@ def check(run: TrainingRun, stages: Collection[str]) -> None:
         run.validation(read_section(GrpoSettings, run.recipe, "grpo").eval_questions)
         _ = run.training_set
         run.check_judge()
+        if run.backend != NATIVE:
+            outside(run.backend).check(run)
 
 
 def _updater(run: TrainingRun, settings: SftSettings | GrpoSettings) -> Updater:
@@ -510,7 +544,7 @@ def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -
     base = recipe.section("model").get("name", "")
     about = folder.about  # a person may have edited the file
     versions, typed = about.get("versions"), about.get("command")
-    version = versions.get("kgwalk") if isinstance(versions, dict) else None
+    release = versions.get("kgwalk") if isinstance(versions, dict) else None
     command = typed if isinstance(typed, list) else []
     lines = [
         "---",
@@ -522,7 +556,7 @@ def card(folder: RunFolder, recipe: Recipe, data: str, report: dict[str, Any]) -
         "",
         recipe.about.splitlines()[-1] if recipe.about else "",
         "",
-        f"Trained with kgwalk {version}, commit {about.get('commit')}, begun {about.get('begun')}:",
+        f"Trained with kgwalk {release}, commit {about.get('commit')}, begun {about.get('begun')}:",
         "",
         f"    {' '.join(map(str, command))}",
         "",

@@ -24,9 +24,11 @@ from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
+from kgwalk.training.backends.choice import NATIVE
+from kgwalk.training.backends.exchange import unconstrained
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
+from kgwalk.training.collect import Judged, no_verdicts
 from kgwalk.training.curriculum import TrainingSet
-from kgwalk.training.grpo import Judged, no_verdicts
 from kgwalk.training.loop import TimeBudget, step_rows
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.rollouts import Walker, worker_count
@@ -47,8 +49,8 @@ DONE = "done.json"
 class TrainingRun:
     """`path` is the run's folder; `folder` is there once the run has `begun`.
 
-    `start` is an adapter to begin with, `demos` a file of demonstrations to use instead of making them, and
-    `incomplete` the setting of [train].
+    `start` is an adapter to begin with, `demos` a file of demonstrations to use instead of making them, `incomplete`
+    the setting of [train], and `backend` the trainer that runs the GRPO stage (`backends.choice`).
     """
 
     recipe: Recipe
@@ -66,6 +68,7 @@ class TrainingRun:
     report_to: str
     progress: Progress
     processes: Processes
+    backend: str = NATIVE
     folder: RunFolder = field(init=False)
 
     @contextmanager
@@ -98,6 +101,7 @@ class TrainingRun:
             "start": None if self.start is None else str(self.start.resolve()),
             "demos": None if self.demos is None else str(self.demos.resolve()),
             "judge": self.judge,
+            **({} if self.backend == NATIVE else {"backend": self.backend}),
         }
 
     @cached_property
@@ -118,7 +122,9 @@ class TrainingRun:
         workers = read_section(GrpoSettings, self.recipe, "grpo").rollout_workers
         if isinstance(workers, str):
             workers = worker_count(self.model.device, self.processes.count)
-        return Walker(self.model, self.protocol, self.budget, workers=workers)
+        # Outside trainers know nothing of constrained decoding, so nothing that is learnt from is sampled under it.
+        protocol = self.protocol if self.backend == NATIVE else unconstrained(self.protocol)
+        return Walker(self.model, protocol, self.budget, workers=workers)
 
     @cached_property
     def questions(self) -> list[Question]:

@@ -120,7 +120,7 @@ class Updater:
         self._pairs = pairs_a_token(self.scorer)
         self.most = self._fit = 1 << 30  # tokens of a microbatch; `expect` finds out what fits
         self.parameters = list(model.parameters().values())
-        self.optimiser = torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=self.on_gpu)
+        self.optimiser = optimiser_of(model, lr=lr, weight_decay=weight_decay)
 
     @property
     def _pad(self) -> int:
@@ -290,6 +290,12 @@ def _threads(count: int) -> Iterator[None]:
 def _blank(pad_id: int) -> Batch:
     """A microbatch that nothing is learnt from: its loss is 0, and so is every gradient."""
     return collate([Flat([pad_id, pad_id], [0, 0], [0.0, 0.0], [-1, -1])], None, pad_id)
+
+
+def optimiser_of(model: PolicyModel, *, lr: float, weight_decay: float) -> torch.optim.AdamW:
+    """The optimiser of what learns in a model."""
+    on_gpu = model.device.startswith("cuda")
+    return torch.optim.AdamW(_groups(model, weight_decay), lr=lr, betas=(0.9, 0.95), fused=on_gpu)
 
 
 def _groups(model: PolicyModel, weight_decay: float) -> list[dict[str, Any]]:
