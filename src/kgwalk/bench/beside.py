@@ -29,11 +29,11 @@ from kgwalk.llm.engine import Engine, Sampling, open_engine
 from kgwalk.llm.models import LoadedModel, load_model
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.llm.torch_engine.model import longest_context
+from kgwalk.training.backends.exchange import unconstrained
 from kgwalk.types import Episode, Progress, silent
 
 PROMPT, NEW = 476, 36  # tokens: of a prompt in the middle of a walk, and of all its turns
 RUNS = 2  # of each work; the last one counts
-FREE = "protocol.constrain=false"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class BesideBench:
 
     def rows(self) -> Iterator[Figure]:
         """The figures of `local`, each with the other engine's beside it; then the checks of the other one."""
-        works = [Workload.of(unconstrained(self.recipe), dataset) for dataset in self.datasets]
+        works = [Workload.of(self.recipe, dataset) for dataset in self.datasets]
+        works = [replace(work, protocol=unconstrained(work.protocol)) for work in works]
         steps = 3
         self.progress("local", 0, steps)
         model = self._load()
@@ -140,11 +141,6 @@ class BesideBench:
 def _files(model: str) -> list[str]:
     place = Path(model)
     return [file.name for file in place.iterdir()] if place.is_dir() else []
-
-
-def unconstrained(recipe: Recipe) -> Recipe:
-    """The recipe with turns that are written freely, if its protocol has the choice."""
-    return recipe.with_values([FREE]) if "constrain" in recipe.section("protocol") else recipe
 
 
 def compared_rows(label: str, ours: WorkSpeed, theirs: WorkSpeed, what: str) -> list[Figure]:
