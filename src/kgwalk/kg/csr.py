@@ -63,6 +63,12 @@ class Edges:
         """The first group of an entity, and the one after its last."""
         return self.groups[entity], self.groups[entity + 1]
 
+    def relations(self, entity: int) -> list[int]:
+        """The relations of an entity, ascending."""
+        low, high = self.row(entity)
+        numbers: list[int] = self.relation[low:high].tolist()
+        return numbers
+
     def bounds(self, entity: int, relation: int) -> tuple[int, int] | None:
         """The positions of the edges of (entity, relation), or None."""
         group = self.group(entity, relation)

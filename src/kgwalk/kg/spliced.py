@@ -37,7 +37,7 @@ class Layout:
         old = self._source_P < base
         self._old_first, self._old_source = self._first_P[old], self._source_P[old]
         self._old_stop = self._old_source + size_P[old]
-        self._begin = self._old_source.tolist()
+        self._begin, self._by = self._old_source.tolist(), (self._old_first - self._old_source).tolist()
 
     def pieces(self, places: I64) -> I64:
         """The piece that each place is in."""
@@ -58,8 +58,8 @@ class Layout:
 
     def moved_one(self, old: int) -> int:
         """Where a place of the base is now, which was not left out."""
-        at = bisect_right(self._begin, old) - 1
-        return int(old - self._begin[at] + self._old_first[at])
+        by: int = self._by[bisect_right(self._begin, old) - 1]
+        return old + by
 
 
 class Splicer:

@@ -81,6 +81,11 @@ class Store:
         return {name: number for name, number in found if number is not None}
 
     @property
+    def changes(self) -> dict[str, int]:
+        """How many facts were added and removed, and names given, since the store was built, in how many batches."""
+        return {"batches": 0, "added": 0, "removed": 0, "aliases": 0}
+
+    @property
     def built(self) -> Store:
         """The store as it was built, without updates."""
         return self
@@ -155,9 +160,9 @@ class StoredGraph:
 
     # The questions that a view answers differently. Positions are indices into one direction's edges.
 
-    def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
-        """The groups of an entity that have an edge."""
-        return range(*edges.row(entity))
+    def _relation_numbers(self, edges: Edges, entity: int, out: bool) -> list[int]:
+        """The relations of an entity that have an edge, ascending."""
+        return edges.relations(entity)
 
     def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
         """The edges among the positions low .. high."""
@@ -199,17 +204,17 @@ class StoredGraph:
         ids = self.store.entity_id
         return None if ids is None else ids[self._known(entity)]
 
+    @naming_damage
+    def is_live(self, number: int) -> bool:
+        """Whether the entity of this number has a fact here."""
+        return self._is_live(number)
+
     # Walking
 
     @naming_damage
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
         number = self._known(entity)
-        edges = self._edges[out]
-        groups = self._live_groups(edges, number, out)
-        if isinstance(groups, range):
-            numbers = edges.relation[groups.start : groups.stop].tolist()
-        else:
-            numbers = [edges.relation[group] for group in groups]
+        numbers = self._relation_numbers(self._edges[out], number, out)
         return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
 
     @naming_damage
@@ -437,6 +442,7 @@ class StoredGraph:
             "labelled": store.entity_id is not None,
             "questions": 0 if sets is None else len(sets),
             "bytes": store.folder.size() + store.journal_bytes,
+            "updates": store.changes,
         }
 
 

@@ -53,6 +53,7 @@ class UpdateReport:
     new_relations: int = 0
     rows: int = 0
     skipped: int = 0
+    triples: int = 0  # facts of the store now
     changes: int = 0  # facts added and removed since the store was built
     notes: list[str] = field(default_factory=list)
     first_skipped: list[str] = field(default_factory=list)
@@ -116,7 +117,8 @@ def _change(
         report.new_entities, report.new_relations = edit.introduced
         if edit.lines:
             append(target, built.digest, state, edit.lines)
-    report.changes = len(state.changes.added) + len(state.changes.removed)
+    added, removed = len(state.changes.added), len(state.changes.removed)
+    report.triples, report.changes = len(built.out.other) + added - removed, added + removed
     return report
 
 

@@ -260,7 +260,6 @@ class UpdatedStore(Store):
 
     @property
     def changes(self) -> dict[str, int]:
-        """How many facts were added and removed, and names given, since the store was built."""
         changes = self._state.changes
         return {
             "batches": self._state.batches,

@@ -48,10 +48,10 @@ class RelationNumbers:
 
     def __init__(self, now: Sequence[int], total: int) -> None:
         """`now[r]` is the number that a stored relation has now; `total` are there."""
-        self.total = total
+        self.numbers, self.total = list(now), total
         self._now = np.array(now, np.int64)
         self._stored = {number: at for at, number in enumerate(now)}
-        self.same = list(now) == list(range(len(now)))
+        self.same = self.numbers == list(range(len(now)))
 
     def now(self, relations: I64) -> I64:
         return relations if self.same else self._now[relations]
@@ -211,9 +211,15 @@ class UpdatedEdges(Edges):
         more = self._moved_by[bisect_right(self._moved_from, entity) - 1]
         return low + more, high + more
 
+    def relations(self, entity: int) -> list[int]:
+        if entity in self.touched or entity >= self._stored:
+            return super().relations(entity)
+        stored, now = self.base.relations(entity), self._relations.numbers
+        return stored if self._relations.same else [now[relation] for relation in stored]
+
     def group(self, entity: int, relation: int) -> int | None:
-        low, high = self.row(entity)
-        some = self.relation[low:high].tolist()
+        low, _ = self.row(entity)
+        some = self.relations(entity)
         at = bisect_left(some, relation)
         return low + at if at < len(some) and some[at] == relation else None
 

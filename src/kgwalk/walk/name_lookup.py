@@ -300,7 +300,7 @@ class Stored:
         named = [
             RankedName(n, Found(store.entity[n], 1.0, "normalised", None if ids is None else ids[n])) for n in numbers
         ]
-        return [one for one in named if one.found.name in self._graph]
+        return [one for one in named if self._has(one.rank)]
 
     def near(self, text: str) -> list[RankedName]:
         found = self._graph.find(text, CONSIDERED)
@@ -400,7 +400,7 @@ class Stored:
         return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
 
     def _has(self, number: int) -> bool:
-        return self._store.entity[number] in self._graph
+        return self._graph.is_live(number)
 
     def types(self, one: RankedName) -> frozenset[str]:
         relations = [name for name in self._relations(one.rank, out=True) if last_words(name) in TYPE_RELATIONS]
