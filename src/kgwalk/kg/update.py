@@ -30,7 +30,7 @@ from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
 from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import Tables
-from kgwalk.kg.store import Store, StoredGraph, open_graph
+from kgwalk.kg.store import Store, open_graph
 from kgwalk.kg.times import parse_time
 from kgwalk.kg.updated import stored_number
 from kgwalk.types import KgwalkError, Progress, UnknownEntity, silent
@@ -100,10 +100,9 @@ def _change(
     progress: Progress,
 ) -> UpdateReport:
     with naming_disk_errors(f"cannot update {target}"), sole_writer_of_store(target, WAIT):
-        graph = open_graph(target)
-        built = graph.store.built
+        built = Store(target)
         state = read_journal(target, built.digest)
-        edit = _Edit(graph, state, report)
+        edit = _Edit(built, state, report)
         for facts, labels, do in ((*gone, edit.remove), (*new, edit.add)):
             edit.labels = labels
             for done, fact in enumerate(facts, 1):
@@ -173,11 +172,11 @@ def _blocks(
 class _Edit:
     """One batch in the making: what each fact means in the store, and the lines of the journal."""
 
-    def __init__(self, graph: StoredGraph, state: JournalState, report: UpdateReport) -> None:
-        self._graph, self._built, self._changes, self._report = graph, graph.store.built, state.changes, report
+    def __init__(self, built: Store, state: JournalState, report: UpdateReport) -> None:
+        self._built, self._changes, self._report = built, state.changes, report
         self.lines: list[list[str]] = []
         self.labels: dict[str, str] = {}  # of keys in the source that is read
-        built, changes = self._built, self._changes
+        changes = state.changes
         self._entities = _Keys(built.entity, built.entity_id, changes.names, "name")
         self._relations = _Keys(built.relation, built.relation_id, changes.relation_names, "relation")
         self._aliases = {name: self._entities.key_of(number) for name, number in built.aliases.items()}
@@ -257,7 +256,7 @@ class _Edit:
         """The key of an entity that has a fact; UnknownEntity, with the nearest names, for another."""
         key = self._aliases.get(name) or self._entities.find(name)
         if key is None or next(self._facts_of(key), None) is None:
-            raise with_nearest(self._graph, UnknownEntity(name))
+            raise with_nearest(open_graph(self._built.folder.path), UnknownEntity(name))
         return key
 
     def _meant(self, fact: Fact, *, new: bool) -> Fact:
