@@ -85,6 +85,15 @@ class Store:
         """How many facts were added and removed, and names given, since the store was built, in how many batches."""
         return {"batches": 0, "added": 0, "removed": 0, "aliases": 0}
 
+    def live_entities(self) -> Sequence[int]:
+        """The numbers of the entities that have a fact, most mentioned first."""
+        every = range(len(self.entity))
+        return [number for number in every if number not in self.gone] if self.gone else every
+
+    def live_relations(self) -> Sequence[int]:
+        every = range(len(self.relation))
+        return [number for number in every if number not in self.gone_relations] if self.gone_relations else every
+
     @property
     def built(self) -> Store:
         """The store as it was built, without updates."""
@@ -363,8 +372,7 @@ class StoredGraph:
     @naming_damage
     def live_entities(self) -> Sequence[int]:
         """The numbers of the entities that have a fact, most mentioned first."""
-        gone, every = self.store.gone, range(len(self.store.entity))
-        return [number for number in every if number not in gone] if gone else every
+        return self.store.live_entities()
 
     @naming_damage
     def facts_by_number(self) -> tuple[I64, I64, I64]:
@@ -375,8 +383,7 @@ class StoredGraph:
 
     @naming_damage
     def live_relations(self) -> Sequence[int]:
-        gone, every = self.store.gone_relations, range(len(self.store.relation))
-        return [number for number in every if number not in gone] if gone else every
+        return self.store.live_relations()
 
     # Views and counts
 

@@ -148,8 +148,6 @@ class _Known(NamedTuple):
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
 _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
-
-
 _WITH: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _WORDS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # of names, by their first letters
@@ -158,7 +156,7 @@ _WORDS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # 
 def _known(store: Store) -> _Known:
     known = _KNOWN.get(store)
     if known is None:
-        relations = store.relation.several(range(len(store.relation)))
+        relations = store.relation.several(store.live_relations())
         few = _has_few(store)
         classes = _classes(store, relations) if few else []
         labels = _told_apart(store)
@@ -177,6 +175,12 @@ def _known(store: Store) -> _Known:
     return known
 
 
+def _numbered(store: Store, most: int | None = None) -> Iterable[tuple[int, str]]:
+    """The names of the entities with their numbers, of the best connected first."""
+    numbers = store.live_entities()[:most]
+    return zip(numbers, store.entity.several(numbers), strict=True)
+
+
 def _has_few(store: Store) -> bool:
     """Whether few names have a letter: prices and coordinates may be many, and no question's word is one of them."""
     count = len(store.entity)
@@ -190,7 +194,8 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def _classes(store: Store, relations: Sequence[str]) -> list[str]:
     """The values of the relations of types: Country, employees."""
-    types = [number for number, name in enumerate(relations) if last_words(name) in TYPE_RELATIONS - {"category"}]
+    found = (store.relation.number(name) for name in relations if last_words(name) in TYPE_RELATIONS - {"category"})
+    types = [number for number in found if number is not None]
     groups = np.flatnonzero(np.isin(store.in_.relation_array, types))
     numbers = np.unique(np.searchsorted(store.in_.groups_array, groups, side="right") - 1)
     return store.entity.several(numbers.tolist()[:MOST_CLASSES])
@@ -310,7 +315,7 @@ class Stored:
         store = self._store
         if store not in _INITIALS:
             _INITIALS[store] = {}
-            for number, name in enumerate(store.entity.several(range(min(len(store.entity), MOST_INITIALS)))):
+            for number, name in _numbered(store, MOST_INITIALS):
                 for short in initials(normalise(name)):
                     if 1 < len(short) < 7:
                         _INITIALS[store].setdefault(short, []).append(number)
@@ -324,7 +329,7 @@ class Stored:
         store = self._store
         if store not in _SQUEEZED:
             _SQUEEZED[store] = {}
-            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
+            for number, name in _numbered(store):
                 _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
         return _SQUEEZED[store]
 
@@ -333,7 +338,7 @@ class Stored:
         store = self._store
         if store not in _WITH:
             _WITH[store] = {}
-            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
+            for number, name in _numbered(store):
                 for part in _parts(normalise(name).split()):
                     _WITH[store].setdefault(part, []).append(number)
         return _WITH[store]
