@@ -25,7 +25,7 @@ from kgwalk.kg.compact import compact
 from kgwalk.kg.export import export
 from kgwalk.kg.files import sole_writer_of_store
 from kgwalk.kg.graph import find_among
-from kgwalk.kg.journal import Fact
+from kgwalk.kg.journal import KeyedFact as Fact
 from kgwalk.kg.store import JOURNAL, StoredGraph, open_graph
 from kgwalk.kg.update import update, update_facts
 from kgwalk.types import KgwalkError, StoreError, Triple, UnknownEntity, UnknownRelation
@@ -410,7 +410,7 @@ def test_one_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 WORKER = """
 import os, sys
 from kgwalk.kg.compact import compact
-from kgwalk.kg.journal import Fact
+from kgwalk.kg.journal import KeyedFact as Fact
 from kgwalk.kg.update import update_facts
 
 store = sys.argv[1]

@@ -30,7 +30,7 @@ from kgwalk.types import StoreError
 VERSION = 1
 
 
-class Fact(NamedTuple):
+class KeyedFact(NamedTuple):
     """A fact by the keys of its entities and relation; `time` is "" where it has none."""
 
     head: str
@@ -40,21 +40,21 @@ class Fact(NamedTuple):
 
 
 @dataclass
-class Changes:
+class NetChanges:
     """What a journal comes to: the facts that are new and those that are gone, and names that were given.
 
     A fact is added only where it is not there, and removed only where it is; so the later of two changes of one fact
     undoes the earlier.
 
-    >>> changes = Changes()
+    >>> changes = NetChanges()
     >>> for change in (["+", "Big", "year", "1988"], ["-", "Big", "by", "Ron"], ["-", "Big", "year", "1988"]):
     ...     changes.apply(change)
     >>> changes.added, changes.removed
-    ({}, {Fact(head='Big', relation='by', tail='Ron', time=''): None})
+    ({}, {KeyedFact(head='Big', relation='by', tail='Ron', time=''): None})
     """
 
-    added: dict[Fact, None] = field(default_factory=dict)  # in the order they came
-    removed: dict[Fact, None] = field(default_factory=dict)
+    added: dict[KeyedFact, None] = field(default_factory=dict)  # in the order they came
+    removed: dict[KeyedFact, None] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # of new entities' keys, where a store has ids
     relation_names: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)  # a further name, to the key that it means
@@ -63,9 +63,9 @@ class Changes:
         """One line of a journal; ValueError if it is none."""
         match change:
             case ["+", *parts] if len(parts) in (3, 4):
-                self.add(Fact(*parts))
+                self.add(KeyedFact(*parts))
             case ["-", *parts] if len(parts) in (3, 4):
-                self.remove(Fact(*parts))
+                self.remove(KeyedFact(*parts))
             case ["name", key, name]:
                 self.names[key] = name
             case ["relation", key, name]:
@@ -75,13 +75,13 @@ class Changes:
             case _:
                 raise ValueError("no change")
 
-    def add(self, fact: Fact) -> None:
+    def add(self, fact: KeyedFact) -> None:
         if fact in self.removed:
             del self.removed[fact]
         else:
             self.added[fact] = None
 
-    def remove(self, fact: Fact) -> None:
+    def remove(self, fact: KeyedFact) -> None:
         if fact in self.added:
             del self.added[fact]
         else:
@@ -91,7 +91,7 @@ class Changes:
 class JournalState(NamedTuple):
     """A journal as it was read."""
 
-    changes: Changes
+    changes: NetChanges
     batches: int
     end: int  # bytes up to the end of the last whole batch
     digest: str  # of those bytes; "" where there is no batch
@@ -103,10 +103,10 @@ def read_journal(folder: Path, store_digest: str) -> JournalState:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return JournalState(Changes(), 0, 0, "")
+        return JournalState(NetChanges(), 0, 0, "")
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    changes, batches, end = Changes(), 0, 0
+    changes, batches, end = NetChanges(), 0, 0
     for lines, end_of_batch in _batches(path, data, store_digest):
         try:
             for line in lines:

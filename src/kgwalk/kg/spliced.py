@@ -37,6 +37,7 @@ class Layout:
         old = self._source_P < base
         self._old_first, self._old_source = self._first_P[old], self._source_P[old]
         self._old_stop = self._old_source + size_P[old]
+        self.stop = (self._first_P + size_P).tolist()
         self._begin, self._by = self._old_source.tolist(), (self._old_first - self._old_source).tolist()
 
     def pieces(self, places: I64) -> I64:
@@ -111,9 +112,9 @@ class SplicedArray:
         self.layout, self._base, self._added = layout, base, added
         self._change, self._more_P = change, more
         self._more = None if more is None else more.tolist()
-        self._items, self._new = base.data, added.data  # give Python ints
         self.dtype = np.result_type(base.dtype, added.dtype)
-        self.data = self  # what a memoryview is to a NumPy array: its items are Python ints as they are
+        plain = change is None and more is None
+        self.data = SplicedView(self, base.data, added.data, plain)
 
     def __len__(self) -> int:
         return self.layout.length
@@ -128,14 +129,10 @@ class SplicedArray:
             return self._slice(low, high)
         if isinstance(wanted, np.ndarray):
             return self._gather(np.flatnonzero(wanted) if wanted.dtype == np.bool_ else wanted.astype(np.int64))
-        layout = self.layout
-        if not 0 <= wanted < layout.length:
-            raise IndexError(f"places go from 0 to {layout.length - 1}")
-        piece = bisect_right(layout.first, wanted) - 1
-        source = int(wanted) - layout.first[piece] + layout.source[piece]
-        if source >= layout.base:
-            return self._new[source - layout.base]
-        item = self._items[source]
+        return self.data[wanted]
+
+    def changed_item(self, item: int, piece: int) -> int:
+        """An item of the base as it is now, in one of the pieces."""
         if self._change is not None:
             return int(self._change(np.array([item], np.int64))[0])
         return item if self._more is None else item + self._more[piece]
@@ -206,3 +203,37 @@ class SplicedArray:
             low = np.where(below, middle + 1, low)
             high = np.where(open_ & ~below, middle, high)
         return low
+
+
+class SplicedView:
+    """The items of a `SplicedArray` as Python ints, and its slices: what one hop asks many times."""
+
+    __slots__ = ("_array", "_base", "_first", "_items", "_new", "_plain", "_source", "_stop")
+
+    def __init__(self, array: SplicedArray, items: Any, new: memoryview, plain: bool) -> None:
+        """`plain`: the items of the base are as they were."""
+        layout = array.layout
+        self._array, self._items, self._new, self._plain = array, items, new, plain
+        self._first, self._source, self._stop, self._base = layout.first, layout.source, layout.stop, layout.base
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, wanted: int | slice) -> Any:
+        if type(wanted) is slice:
+            low, high = wanted.start, wanted.stop
+            if low is None or high is None:
+                return self._array[wanted]
+            piece = bisect_right(self._first, low) - 1
+            source = low - self._first[piece] + self._source[piece]
+            if self._plain and low < high <= self._stop[piece] and source < self._base:
+                return self._items[source : source + high - low]
+            return self._array[wanted]
+        if not 0 <= wanted < len(self._array):
+            raise IndexError(f"places go from 0 to {len(self._array) - 1}")
+        piece = bisect_right(self._first, wanted) - 1
+        source = int(wanted) - self._first[piece] + self._source[piece]
+        if source >= self._base:
+            return self._new[source - self._base]
+        item = self._items[source]
+        return item if self._plain else self._array.changed_item(item, piece)

@@ -24,7 +24,7 @@ import numpy as np
 from kgwalk.kg.entity_names import short_key
 from kgwalk.kg.files import naming_disk_errors, sole_writer_of_store
 from kgwalk.kg.graph import with_nearest
-from kgwalk.kg.journal import Fact, JournalState, append, read_journal
+from kgwalk.kg.journal import JournalState, KeyedFact, append, read_journal
 from kgwalk.kg.names import NameTable
 from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
 from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts
@@ -78,7 +78,7 @@ def update(
     return _change(target, gone, new, merges, aliases, report, progress)
 
 
-def update_facts(target: str | Path, add: Iterable[Fact] = (), remove: Iterable[Fact] = ()) -> UpdateReport:
+def update_facts(target: str | Path, add: Iterable[KeyedFact] = (), remove: Iterable[KeyedFact] = ()) -> UpdateReport:
     """The same with facts from memory."""
     add = list(add)
     for fact in add:
@@ -87,7 +87,7 @@ def update_facts(target: str | Path, add: Iterable[Fact] = (), remove: Iterable[
     return _change(Path(target), (list(remove), {}), (add, {}), (), (), UpdateReport(), silent)
 
 
-_Read = tuple[list[Fact], dict[str, str]]  # facts, and the label of each key that has one
+_Read = tuple[list[KeyedFact], dict[str, str]]  # facts, and the label of each key that has one
 
 
 def _change(
@@ -128,7 +128,7 @@ def _read(
     sources: Sequence[str | Path], options: Options, labels: str | Path | None, report: UpdateReport, progress: Progress
 ) -> _Read:
     """All facts of the sources, by the keys they have there, and the best label of each key."""
-    facts: list[Fact] = []
+    facts: list[KeyedFact] = []
     best: dict[str, tuple[int, str]] = {}
     tally = ReadCounts()
     for block in _blocks(sources, options, labels, tally):
@@ -138,7 +138,7 @@ def _read(
         else:
             times = [""] * len(block.head) if block.time is None else block.time.to_pylist()
             columns = (block.head.to_pylist(), block.relation.to_pylist(), block.tail.to_pylist(), times)
-            facts += map(Fact, *columns)
+            facts += map(KeyedFact, *columns)
             if block.question is not None and not any("questions" in note for note in report.notes):
                 report.notes.append("the facts of questions are taken, and their subgraphs stay as they are")
         progress("reading", tally.bytes_read, tally.bytes_total)
@@ -192,12 +192,12 @@ class _Edit:
         """How many entities and relations are new by this batch."""
         return len(self._entities.new) - self._known_before[0], len(self._relations.new) - self._known_before[1]
 
-    def _seen(self, fact: Fact) -> None:
+    def _seen(self, fact: KeyedFact) -> None:
         self._entities.new |= {key: None for key in (fact.head, fact.tail) if not self._entities.is_stored(key)}
         if not self._relations.is_stored(fact.relation):
             self._relations.new[fact.relation] = None
 
-    def add(self, fact: Fact) -> None:
+    def add(self, fact: KeyedFact) -> None:
         meant = self._meant(fact, new=True)
         if meant.time not in self._times_of(meant):
             self._write("+", meant)
@@ -205,7 +205,7 @@ class _Edit:
         else:
             self._report.known += 1
 
-    def remove(self, fact: Fact) -> None:
+    def remove(self, fact: KeyedFact) -> None:
         """Remove a fact; one without a time, whatever times it has."""
         meant = self._meant(fact, new=False)
         times = self._times_of(meant)
@@ -259,7 +259,7 @@ class _Edit:
             raise with_nearest(open_graph(self._built.folder.path), UnknownEntity(name))
         return key
 
-    def _meant(self, fact: Fact, *, new: bool) -> Fact:
+    def _meant(self, fact: KeyedFact, *, new: bool) -> KeyedFact:
         """The fact by the store's keys. Entities and relations that are `new` get their names."""
         ends = []
         for said in (fact.head, fact.tail):
@@ -282,15 +282,15 @@ class _Edit:
             ):
                 if (line := keys.introduce(one, name)) is not None:
                     self.lines.append(line)
-        return Fact(ends[0], relation, ends[1], fact.time)
+        return KeyedFact(ends[0], relation, ends[1], fact.time)
 
-    def _times_of(self, fact: Fact) -> list[str]:
+    def _times_of(self, fact: KeyedFact) -> list[str]:
         """The times at which a fact's head, relation and tail are a fact now; "" for one without a time."""
         removed = self._changes.removed
         stored = _stored_times(self._built, fact)
         return [*(time for time in stored if fact._replace(time=time) not in removed), *self._times.get(fact[:3], ())]
 
-    def _facts_of(self, key: str) -> Iterator[Fact]:
+    def _facts_of(self, key: str) -> Iterator[KeyedFact]:
         """The facts of an entity as they are now."""
         number = self._entities.number_of(key)
         if number is not None:
@@ -299,7 +299,7 @@ class _Edit:
                     yield fact
         yield from [fact for fact in self._changes.added if key in (fact.head, fact.tail)]
 
-    def _stored_facts(self, number: int) -> Iterator[Fact]:
+    def _stored_facts(self, number: int) -> Iterator[KeyedFact]:
         store = self._built
         arriving = (store.triple_of[at] for at in range(*store.in_.span(number)) if store.in_.other[at] != number)
         every = chain(range(*store.out.span(number)), arriving)
@@ -308,9 +308,9 @@ class _Edit:
             for triple, head, relation in zip(some, heads.tolist(), relations.tolist(), strict=True):
                 ends = (self._entities.key_of(head), self._entities.key_of(store.out.other[triple]))
                 time = store.date[store.date_of[triple]] if store.timed else ""
-                yield Fact(ends[0], self._relations.key_of(relation), ends[1], time)
+                yield KeyedFact(ends[0], self._relations.key_of(relation), ends[1], time)
 
-    def _write(self, sign: str, fact: Fact) -> None:
+    def _write(self, sign: str, fact: KeyedFact) -> None:
         if sign == "+":
             self._changes.add(fact)
             if fact in self._changes.added:
@@ -322,7 +322,7 @@ class _Edit:
         self.lines.append([sign, *(fact if fact.time else fact[:3])])
 
 
-def _stored_times(store: Store, fact: Fact) -> list[str]:
+def _stored_times(store: Store, fact: KeyedFact) -> list[str]:
     """The times of a fact in a store as built."""
     if not store.timed:
         return [] if stored_number(store, fact._replace(time="")) is None else [""]

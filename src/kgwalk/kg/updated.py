@@ -20,7 +20,7 @@ import numpy.typing as npt
 from kgwalk.kg.csr import I64
 from kgwalk.kg.files import damaged
 from kgwalk.kg.find import Finder, hashes, signatures
-from kgwalk.kg.journal import Fact, JournalState, read_journal
+from kgwalk.kg.journal import JournalState, KeyedFact, read_journal
 from kgwalk.kg.names import U32, NameTable, normalise
 from kgwalk.kg.store import Store
 from kgwalk.kg.times import parse_time
@@ -134,7 +134,7 @@ class UpdatedStore(Store):
 
     # Names and dates
 
-    def _name_entities(self, added: Sequence[Fact]) -> None:
+    def _name_entities(self, added: Sequence[KeyedFact]) -> None:
         built, names = self._built, self._state.changes.names
         stored = built.entity_id or built.entity
         keys = dict.fromkeys(key for fact in added for key in (fact.head, fact.tail))
@@ -143,7 +143,7 @@ class UpdatedStore(Store):
         self.entity_id = None if built.entity_id is None else MoreNames(built.entity_id, new)
         self._keys = self.entity_id or self.entity
 
-    def _name_relations(self, added: Sequence[Fact]) -> RelationNumbers:
+    def _name_relations(self, added: Sequence[KeyedFact]) -> RelationNumbers:
         """Number the relations in the order of their names; says which number a stored one has now."""
         built, names = self._built, self._state.changes.relation_names
         stored = built.relation_id or built.relation
@@ -163,7 +163,7 @@ class UpdatedStore(Store):
         self._relation_keys = self.relation_id or self.relation
         return RelationNumbers(now, len(self.relation))
 
-    def _date(self, added: Sequence[Fact]) -> None:
+    def _date(self, added: Sequence[KeyedFact]) -> None:
         built = self._built
         self.timed = built.timed or any(fact.time for fact in added)
         if not self.timed:
@@ -193,7 +193,7 @@ class UpdatedStore(Store):
         built = self._built
         return built.date[built.date_of[triple]].encode() if built.timed else b""
 
-    def _stored_at(self, fact: Fact) -> tuple[Fact, int]:
+    def _stored_at(self, fact: KeyedFact) -> tuple[KeyedFact, int]:
         """A fact of the built store and its number there."""
         number = stored_number(self._built, fact)
         if number is None:
@@ -201,7 +201,11 @@ class UpdatedStore(Store):
         return fact, number
 
     def _splice(
-        self, new: list[NewEdge], gone: list[tuple[Fact, int]], relations: RelationNumbers, added: Sequence[Fact]
+        self,
+        new: list[NewEdge],
+        gone: list[tuple[KeyedFact, int]],
+        relations: RelationNumbers,
+        added: Sequence[KeyedFact],
     ) -> None:
         built, entities = self._built, len(self.entity)
         numbers = [(self._key(fact.head), self._relation(fact.relation), self._key(fact.tail)) for fact, _ in gone]
@@ -215,12 +219,12 @@ class UpdatedStore(Store):
         self.in_ = in_ = UpdatedEdges(built.in_, entities, relations, turned, gone_in, time_in)
         triples_in = [out.position_of[fact] for fact in in_.new_facts]
         self.triple_of_array: Any = in_.beside(built.triple_of_array, triples_in, out.layout.moved)
-        self.triple_of = self.triple_of_array
+        self.triple_of = self.triple_of_array.data
         if self.timed:
             stored = built.date_of_array if built.timed else np.zeros(len(built.out.other), np.uint32)
             dates = [self.date.number(added[fact].time) or 0 for fact in out.new_facts]
             self.date_of_array: Any = out.beside(stored, dates)
-            self.date_of = self.date_of_array
+            self.date_of = self.date_of_array.data
         self._candidate_relations = [*{r for _, r, _ in numbers}]
         self._candidates = {number for h, _, t in numbers for number in (h, t)}
 
@@ -281,7 +285,7 @@ def _moved(edges: Any, positions: U32) -> U32:
     return now[now >= 0].astype(np.uint32)
 
 
-def stored_number(store: Store, fact: Fact) -> int | None:
+def stored_number(store: Store, fact: KeyedFact) -> int | None:
     """The number of a fact in a store as built, by its keys; None if it is not there."""
     keys, relations = store.entity_id or store.entity, store.relation_id or store.relation
     head, relation, tail = keys.number(fact.head), relations.number(fact.relation), keys.number(fact.tail)

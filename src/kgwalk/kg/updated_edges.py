@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.spliced import Layout, SplicedArray, Splicer
@@ -133,6 +132,10 @@ class UpdatedEdges(Edges):
         stored = dict(zip(now.tolist(), range(low, high), strict=True))
         for relation in sorted({*stored, *row.new}):
             begin, group = edges.length, stored.get(relation)
+            if relation not in row.new and relation not in row.gone:
+                edges.keep(base.start[stored[relation] + 1])
+                yield relation, begin
+                continue
             changes: list[tuple[int, int, bytes, NewEdge | None]] = []
             if group is None:
                 changes += [(-1, edge.other, edge.time, edge) for edge in row.new[relation]]
@@ -176,7 +179,7 @@ class UpdatedEdges(Edges):
         more = np.array([moved.get(source, 0) for source in of_starts.source], np.int64)
         self.start_array: Any = SplicedArray(of_starts, base.start_array, np.array(start_A, np.uint32), more=more)
         self.other_array: Any = self.beside(base.other_array, [edge.other for edge in self._new])
-        self.relation, self.start, self.other = self.relation_array, self.start_array, self.other_array
+        self.relation, self.start, self.other = self.relation_array.data, self.start_array.data, self.other_array.data
         self._new_entity = np.array([edge.entity for edge in self._new], np.int64)
         self._new_relation = np.array([edge.relation for edge in self._new], np.int64)
 
@@ -189,11 +192,9 @@ class UpdatedEdges(Edges):
         more = np.array([*moved_by, *([0] if ends else [])], np.int64)
         self._moved_from, self._moved_by = moved_from, moved_by
         self.groups_array: Any = SplicedArray(layout, self.base.groups_array, np.array(ends, np.uint32), more=more)
-        self.groups = self.groups_array
+        self.groups = self.groups_array.data
 
-    def beside(
-        self, base: Any, of_new: Sequence[int], change: Callable[[I64], I64] | None = None
-    ) -> npt.NDArray[Any] | SplicedArray:
+    def beside(self, base: Any, of_new: Sequence[int], change: Callable[[I64], I64] | None = None) -> SplicedArray:
         """Another array with an item for each edge: the stored one, and the items of the new edges in their order."""
         return SplicedArray(self.layout, base, np.array(of_new, np.uint32), change=change)
 
