@@ -13,6 +13,7 @@ An item costs one bisection among the pieces, whatever the length of the base.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
@@ -31,14 +32,15 @@ class Layout:
     """
 
     def __init__(self, first: list[int], source: list[int], length: int, base: int) -> None:
-        self.first, self.source, self.length, self.base = first, source, length, base
+        self.first, self.source, self.length, self.base = array("q", first), array("q", source), length, base
         self._first_P, self._source_P = np.array(first, np.int64), np.array(source, np.int64)
         size_P = np.diff(self._first_P, append=length)
         old = self._source_P < base
         self._old_first, self._old_source = self._first_P[old], self._source_P[old]
         self._old_stop = self._old_source + size_P[old]
-        self.stop = (self._first_P + size_P).tolist()
-        self._begin, self._by = self._old_source.tolist(), (self._old_first - self._old_source).tolist()
+        self.stop = array("q", (self._first_P + size_P).tolist())
+        self._begin = array("q", self._old_source.tolist())
+        self._by = array("q", (self._old_first - self._old_source).tolist())
 
     def pieces(self, places: I64) -> I64:
         """The piece that each place is in."""

@@ -7,6 +7,7 @@ alphabetical order, so a new one moves those after it (`RelationNumbers`).
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -190,7 +191,7 @@ class UpdatedEdges(Edges):
             stored + len(ends), stored,
         )  # fmt: skip
         more = np.array([*moved_by, *([0] if ends else [])], np.int64)
-        self._moved_from, self._moved_by = moved_from, moved_by
+        self._moved_from, self._moved_by = array("q", moved_from), array("q", moved_by)
         self.groups_array: Any = SplicedArray(layout, self.base.groups_array, np.array(ends, np.uint32), more=more)
         self.groups = self.groups_array.data
 
