@@ -27,8 +27,7 @@ UPDATE_EXAMPLES = (
     "kgwalk kg update shop.kg orders.csv --table --json"
 )
 COMPACT_EXAMPLES = "kgwalk kg compact films.kg · kgwalk kg compact films.kg --memory 4G --json"
-MANY = 0.1  # of a store's facts: from so many changes on, folding them in is advised
-LEAST_MANY = 10_000
+MANY = 10_000  # changes from which on folding them in is advised: every opening reads them, in up to a second
 
 
 def update(
@@ -121,7 +120,7 @@ def update(
         out.print(
             f"left out: {report.known:,} already there, {report.missing:,} to remove that are not there, {skipped}"
         )
-    if report.changes > max(LEAST_MANY, MANY * report.triples):
+    if report.changes > MANY:
         err.print(
             f"note: {report.changes:,} changes since the store was built; `kgwalk kg compact {graph}` folds them in"
         )
