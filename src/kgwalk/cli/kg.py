@@ -1,4 +1,4 @@
-"""`kgwalk kg ...`: build, look at, query, verify and export graphs, and add to them."""
+"""`kgwalk kg ...`: build, update, look at, query, verify and export graphs, and add to them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, WALK_EXAMPLES, info, relations, walk
+from kgwalk.cli.kg_update import COMPACT_EXAMPLES, UPDATE_EXAMPLES, compact, update
 from kgwalk.cli.options import (
     BadRows,
     ForceOption,
@@ -20,6 +21,7 @@ from kgwalk.cli.options import (
     JsonOption,
     OnErrorOption,
     QuietOption,
+    SourceFormat,
     StoreArgument,
     graph_called,
     store_at,
@@ -30,20 +32,7 @@ from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.types import KgwalkError, Neighbors, UnknownName
 
-app = typer.Typer(help="Build, query and export knowledge graphs.", no_args_is_help=True)
-
-
-class SourceFormat(StrEnum):
-    tsv = "tsv"
-    csv = "csv"
-    nt = "nt"
-    ttl = "ttl"
-    nq = "nq"
-    jsonl = "jsonl"
-    rog = "rog"
-    json = "json"
-    xlsx = "xlsx"
-    sqlite = "sqlite"
+app = typer.Typer(help="Build, update, query and export knowledge graphs.", no_args_is_help=True)
 
 
 class ExportFormat(StrEnum):
@@ -161,6 +150,8 @@ def build(
         out.print(f"left out: {duplicates}, {skipped}")
 
 
+app.command(epilog=f"Examples: {UPDATE_EXAMPLES}")(update)
+app.command(epilog=f"Examples: {COMPACT_EXAMPLES}")(compact)
 app.command(epilog="Example: kgwalk kg info facts.kg")(info)
 app.command(epilog=f"Examples: {RELATIONS_EXAMPLES}")(relations)
 app.command(epilog=f"Examples: {WALK_EXAMPLES}")(walk)

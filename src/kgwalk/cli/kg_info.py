@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -34,6 +35,11 @@ def info(graph: StoreArgument, json: JsonOption = False) -> None:
     for key in ("triples", "entities", "relations", "questions", "dates"):
         if facts[key]:
             out.print(f"{key:<20}{facts[key]:>14,}")
+    if facts["updates"]["batches"]:
+        done = facts["updates"]
+        told = f"{counted(done['added'], 'fact')} added, {done['removed']:,} removed"
+        told += f", {counted(done['aliases'], 'alias', 'aliases')}" * bool(done["aliases"])
+        out.print(f"{'updates':<20}{told}; kgwalk kg compact folds them in")
     out.print(f"{'on disk':<20}{size(facts['bytes']):>14}")
     out.print(f"{'  bytes a triple':<20}{facts['bytes_per_triple']:>14.1f}  (without names)")
     out.print(f"{'ids beside names':<20}{'yes' if facts['labelled'] else 'no':>14}")
@@ -112,10 +118,10 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     edges = sum(count for name, count in sizes.items() if name.startswith(("out.", "in.", "date.of")))
     used = np.zeros(len(store.relation), np.int64)
     np.add.at(used, np.asarray(store.out.relation_array), np.diff(np.asarray(store.out.start_array)).astype(np.int64))
-    top = np.argsort(-used, kind="stable")[:10].tolist()
+    top = [number for number in np.argsort(-used, kind="stable")[:10].tolist() if used[number]]
     degree = [
         (n, sum(high - low for low, high in (e.span(n) for e in (store.out, store.in_))))
-        for n in range(min(200, len(store.entity)))
+        for n in islice(graph.live_entities(), 200)
     ]
     degree.sort(key=lambda pair: -pair[1])
     sets = graph.question_sets

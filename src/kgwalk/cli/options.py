@@ -54,6 +54,21 @@ MixtureOption = Annotated[
 ]
 
 
+class SourceFormat(StrEnum):
+    """The format of a file of facts or tables."""
+
+    tsv = "tsv"
+    csv = "csv"
+    nt = "nt"
+    ttl = "ttl"
+    nq = "nq"
+    jsonl = "jsonl"
+    rog = "rog"
+    json = "json"
+    xlsx = "xlsx"
+    sqlite = "sqlite"
+
+
 class BadRows(StrEnum):
     """What to do about malformed rows of a file of facts."""
 

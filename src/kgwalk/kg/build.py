@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -94,6 +94,35 @@ def build(
     return report
 
 
+def build_blocks(
+    blocks: Callable[[], Iterable[Block]],
+    target: str | Path,
+    *,
+    memory: int = 1 << 30,
+    more: Callable[[FolderWriter, BuildReport], None] = lambda out, report: None,
+    progress: Progress = silent,
+) -> BuildReport:
+    """Build a store in place of the one at `target` from blocks as readers yield them.
+
+    `blocks` is called once no other process may write there. `more` writes further files into the new folder.
+    """
+    target = Path(target)
+    with (
+        FolderWriter(target, kind=KIND, version=VERSION, replace=True) as out,
+        naming_disk_errors(f"while building {target}"),
+    ):
+        scratch = out.folder / "scratch"
+        scratch.mkdir()
+        task = _Build(out, scratch, memory, progress)
+        for block in blocks():
+            task._add(block)
+        report = task.write([target])
+        shutil.rmtree(scratch)
+        more(out, report)
+        out.finish({"kgwalk": __version__, **asdict(report)})
+    return report
+
+
 class _Build:
     """The steps of one build and what passes between them."""
 
@@ -116,6 +145,10 @@ class _Build:
     def run(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> BuildReport:
         options.block_bytes, options.line_bytes = self.block_bytes, self.line_bytes
         self._read(sources, labels, options)
+        return self.write(sources)
+
+    def write(self, sources: Sequence[str | Path]) -> BuildReport:
+        """Write the store, once all blocks of the sources were added."""
         if not self.block_rows:
             what = f"{len(sources)} sources hold" if len(sources) > 1 else f"{sources[0]} holds"
             raise InputError(

@@ -59,6 +59,21 @@ class Edges:
         at = bisect_left(self.relation, relation, low, high)
         return at if at < high and self.relation[at] == relation else None
 
+    def row(self, entity: int) -> tuple[int, int]:
+        """The first group of an entity, and the one after its last."""
+        return self.groups[entity], self.groups[entity + 1]
+
+    def relations(self, entity: int) -> list[int]:
+        """The relations of an entity, ascending."""
+        low, high = self.row(entity)
+        numbers: list[int] = self.relation[low:high].tolist()
+        return numbers
+
+    def bounds(self, entity: int, relation: int) -> tuple[int, int] | None:
+        """The positions of the edges of (entity, relation), or None."""
+        group = self.group(entity, relation)
+        return None if group is None else (self.start[group], self.start[group + 1])
+
     def span(self, entity: int) -> tuple[int, int]:
         """The positions of all edges of an entity."""
         return self.start[self.groups[entity]], self.start[self.groups[entity + 1]]

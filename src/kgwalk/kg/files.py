@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -92,7 +93,7 @@ class FolderWriter:
         with naming_disk_errors(f"cannot write {self.target}"):
             parent.mkdir(parents=True, exist_ok=True)
             self._lock_path = parent / f".{self.target.name}.lock"
-            self._lock = _locked(self._lock_path, self.target)
+            self._lock = locked(self._lock_path, self.target)
             for abandoned in parent.glob(glob.escape(prefix) + "*"):
                 shutil.rmtree(abandoned, ignore_errors=True)
             self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -120,12 +121,12 @@ class FolderWriter:
         body = {"kind": self.kind, "version": self.version, **facts, "arrays": arrays}
         write_header(self.folder, body)
         os.chmod(self.folder, 0o777 & ~_umask())  # mkdtemp's folders are for their owner only
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         if self.target.exists():
             _exchange(self.folder, self.target)
         else:
             os.rename(self.folder, self.target)
-        _sync_folder(self.target.absolute().parent)
+        sync_folder(self.target.absolute().parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -347,7 +348,7 @@ def naming_disk_errors(doing: str) -> Iterator[None]:
         raise StoreError(f"{doing}: {why}") from error
 
 
-def _locked(path: Path, target: Path) -> BinaryIO:
+def locked(path: Path, target: Path) -> BinaryIO:
     """The lock of a target, held while the file is open; the kernel releases it when the process dies."""
     while True:
         lock = open(path, "wb")  # noqa: SIM115 - closed by the writer
@@ -360,6 +361,26 @@ def _locked(path: Path, target: Path) -> BinaryIO:
             if os.path.samestat(os.stat(path), os.fstat(lock.fileno())):
                 return lock
         lock.close()  # its last holder removed the file between our open and our lock: try again with the new file
+
+
+@contextlib.contextmanager
+def sole_writer_of_store(target: Path, wait: float = 0.0) -> Iterator[None]:
+    """While this process changes the store no other may, nor build it anew; waits so many seconds for another."""
+    place = target.absolute().parent / f".{target.name}.lock"
+    until = time.monotonic() + wait
+    while True:
+        try:
+            lock = locked(place, target)
+            break
+        except StoreError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.02)
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        lock.close()
 
 
 def _exchange(new: Path, old: Path) -> None:
@@ -379,7 +400,7 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

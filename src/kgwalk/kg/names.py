@@ -24,6 +24,7 @@ from kgwalk.kg.files import Folder, damaged, forged
 U64 = npt.NDArray[np.uint64]
 U32 = npt.NDArray[np.uint32]
 OTHER_NAMES = "other_name"  # the table of names that entities have beside the one that is shown
+ALIASES = "alias"  # the table of names that updates gave to entities
 name_hash = xxhash.xxh3_64_intdigest
 
 

@@ -20,20 +20,27 @@ from kgwalk.kg.csr import I64, Edges
 from kgwalk.kg.files import Folder, damaged
 from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import Graph, find_among
-from kgwalk.kg.names import OTHER_NAMES, U32, NameTable, ShortNames
+from kgwalk.kg.names import ALIASES, OTHER_NAMES, U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
-from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
+from kgwalk.types import Found, Neighbors, StoreError, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:
     from kgwalk.kg.views import FilteredView
 
 
 KIND, VERSION = "kgwalk graph", 1
+JOURNAL = "updates.jsonl"  # what was changed since the store was built, inside its folder
+REPLACED_MEANWHILE = 5  # times that a store is opened again, if its folder was replaced while it was opened
 SUBGRAPHS = "subgraphs"  # the folder of question subgraphs inside a store's own
 
 
 class Store:
     """The opened arrays of one folder, shared by the graph and all views over it."""
+
+    # Of a store with updates (`updated`): what it has lost, by number, and its journal's size.
+    gone: frozenset[int] = frozenset()
+    gone_relations: frozenset[int] = frozenset()
+    journal_bytes = 0
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
         self.folder = Folder(path, kind=KIND, version=VERSION, private=private)
@@ -62,6 +69,39 @@ class Store:
             self.folder.array("find.ids", "<u4", len(self.entity)),
             self.folder.array("find.signatures", "<u8", 2 * len(self.entity)).reshape(-1, 2),
         )
+        self.aliases = self._read_aliases()
+
+    def _read_aliases(self) -> dict[str, int]:
+        """Further names that updates gave to entities, with their entity; each works wherever a name does."""
+        if f"{ALIASES}.heap" not in self.folder:
+            return {}
+        names, keys = NameTable(self.folder, ALIASES), NameTable(self.folder, f"{ALIASES}_of")
+        table = self.entity_id or self.entity
+        found = ((names[at], table.number(keys[at])) for at in range(len(names)))
+        return {name: number for name, number in found if number is not None}
+
+    @property
+    def changes(self) -> dict[str, int]:
+        """How many facts were added and removed, and names given, since the store was built, in how many batches."""
+        return {"batches": 0, "added": 0, "removed": 0, "aliases": 0}
+
+    def live_entities(self) -> Sequence[int]:
+        """The numbers of the entities that have a fact, most mentioned first."""
+        every = range(len(self.entity))
+        return [number for number in every if number not in self.gone] if self.gone else every
+
+    def live_relations(self) -> Sequence[int]:
+        every = range(len(self.relation))
+        return [number for number in every if number not in self.gone_relations] if self.gone_relations else every
+
+    @property
+    def built(self) -> Store:
+        """The store as it was built, without updates."""
+        return self
+
+    def current(self, out: U32, in_: U32) -> tuple[U32, U32]:
+        """Where these edges of the store as built are now, in both directions, without those that are gone."""
+        return out, in_
 
     @cached_property
     def short_names(self) -> ShortNames:
@@ -70,7 +110,11 @@ class Store:
 
     @cached_property
     def other_names(self) -> list[tuple[str, int]]:
-        """Names that sources give beside the one shown, such as labels in other languages, with their entity."""
+        """Names beside the one shown, with their entity: labels in other languages that sources give, and aliases."""
+        return [*self.given_names, *self.aliases.items()]
+
+    @cached_property
+    def given_names(self) -> list[tuple[str, int]]:
         if f"{OTHER_NAMES}.of" not in self.folder:
             return []
         names = NameTable(self.folder, OTHER_NAMES)
@@ -84,6 +128,8 @@ class Store:
         return "-".join(arrays[name]["xxh3"] for name in ("entity.heap", "relation.heap", "out.other"))
 
     def entity_number(self, name: str) -> int | None:
+        if self.aliases and (alias := self.aliases.get(name)) is not None:
+            return alias  # before the name of what was merged into another
         number = self.entity.number(name)
         return number if number is not None or self.entity_id is None else self.entity_id.number(name)
 
@@ -123,19 +169,19 @@ class StoredGraph:
 
     # The questions that a view answers differently. Positions are indices into one direction's edges.
 
-    def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
-        """The groups of an entity that have an edge."""
-        return range(edges.groups[entity], edges.groups[entity + 1])
+    def _relation_numbers(self, edges: Edges, entity: int, out: bool) -> list[int]:
+        """The relations of an entity that have an edge, ascending."""
+        return edges.relations(entity)
 
     def _positions(self, low: int, high: int, out: bool) -> Sequence[int]:
         """The edges among the positions low .. high."""
         return range(low, high)
 
     def _has_relation(self, relation: int) -> bool:
-        return True  # every relation of a store has a triple
+        return relation not in self.store.gone_relations  # every other relation of a store has a triple
 
     def _is_live(self, entity: int) -> bool:
-        return True  # every entity of a store has a triple
+        return entity not in self.store.gone  # every other entity of a store has a triple
 
     # Names
 
@@ -167,17 +213,17 @@ class StoredGraph:
         ids = self.store.entity_id
         return None if ids is None else ids[self._known(entity)]
 
+    @naming_damage
+    def is_live(self, number: int) -> bool:
+        """Whether the entity of this number has a fact here."""
+        return self._is_live(number)
+
     # Walking
 
     @naming_damage
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
         number = self._known(entity)
-        edges = self._edges[out]
-        groups = self._live_groups(edges, number, out)
-        if isinstance(groups, range):
-            numbers = edges.relation[groups.start : groups.stop].tolist()
-        else:
-            numbers = [edges.relation[group] for group in groups]
+        numbers = self._relation_numbers(self._edges[out], number, out)
         return list(map(self.store.relation_name, numbers))  # numbered in alphabetical order
 
     @naming_damage
@@ -188,8 +234,8 @@ class StoredGraph:
         number = self._known(entity)
         edges = self._edges[out]
         wanted = self.store.relation_number(relation)
-        group = None if wanted is None else edges.group(number, wanted)
-        positions = () if group is None else self._positions(edges.start[group], edges.start[group + 1], out)
+        bounds = None if wanted is None else edges.bounds(number, wanted)
+        positions = () if bounds is None else self._positions(*bounds, out)
         if not positions:  # only now it matters whether the relation is in the graph at all
             self._known_relation(relation)
             return Neighbors([], 0, [] if self.store.timed else None)
@@ -326,7 +372,7 @@ class StoredGraph:
     @naming_damage
     def live_entities(self) -> Sequence[int]:
         """The numbers of the entities that have a fact, most mentioned first."""
-        return range(len(self.store.entity))
+        return self.store.live_entities()
 
     @naming_damage
     def facts_by_number(self) -> tuple[I64, I64, I64]:
@@ -337,7 +383,7 @@ class StoredGraph:
 
     @naming_damage
     def live_relations(self) -> Sequence[int]:
-        return range(len(self.store.relation))
+        return self.store.live_relations()
 
     # Views and counts
 
@@ -363,7 +409,7 @@ class StoredGraph:
         sets = self.question_sets
         if sets is None:
             raise UnknownQuestion(question)
-        return of_positions(self, *sets[question])
+        return of_positions(self, *self.store.current(*sets[question]))
 
     @property
     def question_sets(self) -> QuestionSets | None:
@@ -373,7 +419,7 @@ class StoredGraph:
                 self._question_sets = QuestionSets(folder)
             elif (folder.path / SUBGRAPHS).exists():
                 self._question_sets = QuestionSets.open(
-                    folder.path / SUBGRAPHS, self.store.digest, private=folder.private
+                    folder.path / SUBGRAPHS, self.store.built.digest, private=folder.private
                 )
             else:
                 self._question_sets = None
@@ -397,27 +443,60 @@ class StoredGraph:
         return {
             "path": str(store.folder.path),
             "triples": len(store.out.other),
-            "entities": len(store.entity),
-            "relations": len(store.relation),
+            "entities": len(store.entity) - len(store.gone),
+            "relations": len(store.relation) - len(store.gone_relations),
             "timed": store.timed,
             "labelled": store.entity_id is not None,
             "questions": 0 if sets is None else len(sets),
-            "bytes": store.folder.size(),
+            "bytes": store.folder.size() + store.journal_bytes,
+            "updates": store.changes,
             "digest": store.digest,
         }
 
 
 def open_graph(path: str | Path, *, private: bool = False) -> StoredGraph:
-    """Open a store folder; raises StoreError if it is missing, truncated, corrupted or of another version.
+    """Open a store folder with its updates; StoreError if it is missing, truncated, corrupted or of another version.
 
     With `private`, all of it is opened now and nothing of it mapped: whatever happens to its files from then on, the
     graph answers as before or raises StoreError. It takes the memory of the store, up to 256 MB of blocks of a larger
     one.
     """
-    graph = StoredGraph(Store(Path(path), private=private))
+    graph = StoredGraph(_open_store(Path(path), private))
     if private:
         _ = graph.question_sets  # which are opened when they are asked for, from another folder
     return graph
+
+
+def _open_store(path: Path, private: bool) -> Store:
+    """The store of a folder and its journal, both of the same folder: another may take its place meanwhile."""
+    for left in range(REPLACED_MEANWHILE, -1, -1):
+        folder = _identity(path)
+        try:
+            store = with_updates(Store(path, private=private))
+        except StoreError:
+            if not left or _identity(path) == folder:
+                raise
+            continue
+        if not left or _identity(path) == folder:
+            return store
+    raise AssertionError("the last try returns or raises")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def with_updates(store: Store) -> Store:
+    """A store as built, with what the journal in its folder says now; itself if that is nothing."""
+    if not (store.folder.path / JOURNAL).exists():  # as most have none, no more is imported
+        return store
+    from kgwalk.kg.updated import updated
+
+    return updated(store)
 
 
 # Opening a graph by its address

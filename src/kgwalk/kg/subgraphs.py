@@ -106,6 +106,11 @@ def write_subgraphs(
     store = graph.store
     if "question.out" in store.folder:
         raise InputError(f"{store.folder.path} came with a graph for each question, and keeps those")
+    if store.built is not store:
+        raise InputError(
+            f"{store.folder.path} has updates, and subgraphs are lists of facts of a store as it was built",
+            hint=f"fold them in first: kgwalk kg compact {store.folder.path}",
+        )
     target = store.folder.path / SUBGRAPHS
     report = SubgraphReport()
     names: dict[str, None] = {}

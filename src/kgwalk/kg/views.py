@@ -81,7 +81,11 @@ class FilteredView(StoredGraph):
             return high - low > len(_within(without[out], low, high))
         return len(self._places(low, high, out)) > 0
 
+    def _relation_numbers(self, edges: Edges, entity: int, out: bool) -> list[int]:
+        return [edges.relation[group] for group in self._live_groups(edges, entity, out)]
+
     def _live_groups(self, edges: Edges, entity: int, out: bool) -> Sequence[int]:
+        """The groups of an entity that have an edge."""
         low, high = edges.groups[entity], edges.groups[entity + 1]
         start = edges.start
         if self._filter.only is None:

@@ -134,7 +134,7 @@ class CachedEmbedder:
     def __init__(self, inner: Embedder, store: Store | None = None, *, keep: int = 16_384) -> None:
         self.inner, self.name, self.keep = inner, inner.name, keep
         self._lock = Lock()
-        self._store = store
+        self._store = store = None if store is None else store.built  # new names are embedded as other texts are
         self._opened = store is None
         self._relations: F32 | None = None
         self._row_of: dict[str, int] = {}

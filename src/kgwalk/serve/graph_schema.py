@@ -128,7 +128,7 @@ class _Counts:
     @cached_property
     def most_used(self) -> list[int]:
         found: list[int] = np.argsort(-self.facts_R, kind="stable").tolist()
-        return found
+        return [number for number in found if self.facts_R[number]]
 
     def relations(self) -> list[RelationCounts]:
         name = self.store.relation_name
@@ -182,9 +182,9 @@ class _Drawing:
     def __init__(self, graph: StoredGraph) -> None:
         self.graph, self.store = graph, graph.store
         self.counts = _Counts(self.store)
-        names = [self.store.relation_name(number) for number in range(len(self.store.relation))]
-        classes = [number for number, name in enumerate(names) if names_class(graph, name)]
-        self.types = classes or [number for number, name in enumerate(names) if is_type(name)]
+        names = [(number, self.store.relation_name(number)) for number in self.store.live_relations()]
+        classes = [number for number, name in names if names_class(graph, name)]
+        self.types = classes or [number for number, name in names if is_type(name)]
         drawn = [number for number in self.counts.most_used if number not in self.types][:MOST_DRAWN]
         self.samples = {number: self._sample(number) for number in drawn}
         self.looks = {number: self._looks(number, tails) for number, (_, tails) in self.samples.items()}

@@ -4,7 +4,8 @@ A view is one question's subgraph, a time window, or both. It is made once and k
 has views has the methods `question(id)` and `between(start, end)`, as a store has.
 
 A server answers from what it opened until it is told to open its stores again: nothing that happens to their files in
-between reaches it.
+between reaches it. But updates do (`kgwalk kg update`): `UpdateWatch` looks at the stores' journals, several times a
+second, and puts the graph as it is now in the place of the one before.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 
 from kgwalk.kg.files import HEADER
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import SUBGRAPHS, StoredGraph, open_graph
+from kgwalk.kg.journal import stamp
+from kgwalk.kg.store import SUBGRAPHS, StoredGraph, open_graph, with_updates
 from kgwalk.serve.reading import ItemError
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.serve.shapes import GraphEntry, View
-from kgwalk.types import KgwalkError, UnknownQuestion
+from kgwalk.types import KgwalkError, StoreError, UnknownQuestion
 
 log = logging.getLogger("kgwalk.serve")
 
@@ -60,6 +62,22 @@ class ServedGraphs:
     def change(self, other: ServedGraphs) -> None:
         """Serve the other graphs from now on."""
         self.__dict__ = dict(other.__dict__)
+
+    def with_updated(self, updated: Mapping[str, tuple[Graph, Graph]]) -> None:
+        """Serve the second of each pair from now on, where the first is still served."""
+        now = {name: new for name, (old, new) in updated.items() if self.by_name.get(name) is old}
+        given, uploaded = (
+            {name: now.get(name, one) for name, one in of.items()} for of in (self._given, self.uploaded)
+        )
+        self.change(ServedGraphs(given, self._views, uploaded))
+
+    def updatable(self) -> dict[str, StoredGraph]:
+        """The stores whose updates are served; those of a dataset stay as its questions have them."""
+        return {
+            name: graph
+            for name, graph in self.by_name.items()
+            if isinstance(graph, StoredGraph) and name not in self._views
+        }
 
     def with_uploaded(self, uploaded: Mapping[str, Graph]) -> None:
         """Serve these uploaded graphs from now on, beside those that the server was given."""
@@ -174,6 +192,52 @@ def open_graphs(paths: Mapping[str, str], *, data: bool = False) -> dict[str, St
     if not paths and not data:
         raise KgwalkError("there is no graph to serve; give at least one, as NAME=PATH or PATH, or a dataset")
     return {name: open_graph(path, private=True) for name, path in paths.items()}
+
+
+class UpdateWatch:
+    """Follows the updates of the served stores."""
+
+    def __init__(self, graphs: ServedGraphs) -> None:
+        self._graphs = graphs
+        self._seen: dict[str, object] = {}  # by folder, what its journal was when it was last read
+
+    def changed(self) -> bool:
+        """Whether a journal is another than the one that was read; takes microseconds."""
+        return any(self._is_new(graph) for graph in self._graphs.updatable().values())
+
+    def _is_new(self, graph: StoredGraph) -> bool:
+        folder = str(graph.store.folder.path)
+        # Without a journal there is nothing to follow: a compacted store answers as the one that is open does.
+        return (now := stamp(folder)) is not None and self._seen.get(folder) != now
+
+    def read(self) -> dict[str, tuple[Graph, Graph]]:
+        """The graphs that changed, as they were and as they are now; takes milliseconds, so a thread does it."""
+        found: dict[str, tuple[Graph, Graph]] = {}
+        for name, graph in self._graphs.updatable().items():
+            if self._is_new(graph):
+                folder = str(graph.store.folder.path)
+                self._seen[folder] = stamp(folder)  # before it is read: what comes meanwhile is seen the next time
+                try:
+                    now = followed(graph)
+                except KgwalkError as error:
+                    log.error("an update of the graph %s is not served: %s", name, error)
+                    continue
+                if now is not graph:
+                    found[name] = (graph, now)
+        return found
+
+
+def followed(graph: StoredGraph) -> StoredGraph:
+    """The graph with the updates that its folder has now; itself where there are no others.
+
+    Where another build has taken the folder's place since, that one is opened.
+    """
+    folder = graph.store.folder
+    try:
+        store = with_updates(graph.store.built)
+    except StoreError:
+        return open_graph(folder.path, private=folder.private)
+    return graph if store.digest == graph.store.digest else StoredGraph(store)
 
 
 class StoreWatch:

@@ -35,7 +35,7 @@ from kgwalk.config.runtime import VisibleFormatter, log_visibly, visible_message
 from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine
-from kgwalk.serve.graphs import ServedGraphs, StoreWatch, open_served
+from kgwalk.serve.graphs import ServedGraphs, StoreWatch, UpdateWatch, open_served
 from kgwalk.serve.metrics import FOLDER_VARIABLE, count_in_files
 from kgwalk.serve.protocol import ConnectionCounts, Connections, WorkerShare
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
@@ -86,7 +86,8 @@ def run_server(
         else:
             _log_accesses(settings)
             app = create_app(settings, graphs, engine)
-            server = _Server(_config(app, settings), ready or announce, app, reload=graphs is None)
+            here = app.graphs if graphs is None else None
+            server = _Server(_config(app, settings), ready or announce, app, reload=here is not None, follow=here)
             server.run([listener])
             if server.force_exit:
                 _close_soon(app)
@@ -166,7 +167,8 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which says when it is ready and exits normally after the signal that stopped it.
 
     With an `app`, it says on stderr for how many questions its end waits, or how many it cuts off, and with `reload`
-    opens the app's stores again when it is asked to. `silent` is called when it takes no more requests.
+    opens the app's stores again when it is asked to. The updates of the graphs in `follow` are served. `silent` is
+    called when it takes no more requests.
     """
 
     def __init__(
@@ -176,17 +178,28 @@ class _Server(uvicorn.Server):
         app: App | None = None,
         *,
         reload: bool = False,
+        follow: ServedGraphs | None = None,
         silent: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(config)
         self._ready, self._app, self._silent = ready, app, silent
         self._reload = _Reload(app.settings, app.graphs) if app is not None and reload else None
+        self._followed, self._updates = follow, None if follow is None else UpdateWatch(follow)
         self._opening: asyncio.Task[None] | None = None
 
     async def on_tick(self, counter: int) -> bool:
-        if self._reload is not None and (self._opening is None or self._opening.done()) and self._reload.wanted():
-            self._opening = asyncio.create_task(self._change())
+        if self._opening is None or self._opening.done():
+            if self._reload is not None and self._reload.wanted():
+                self._opening = asyncio.create_task(self._change())
+            elif self._updates is not None and self._updates.changed():
+                self._opening = asyncio.create_task(self._update())
         return await super().on_tick(counter)
+
+    async def _update(self) -> None:
+        """Read what was updated in another thread, then change all graphs at once."""
+        assert self._followed is not None
+        assert self._updates is not None
+        self._followed.with_updated(await asyncio.to_thread(self._updates.read))
 
     async def _change(self) -> None:
         """Open the stores again in another thread, then change all graphs at once."""
@@ -327,7 +340,7 @@ class _Workers:
         check_engine(settings)
         self._settings, self._listener = settings, listener
         self._graphs = open_served(settings)
-        self._reload = _Reload(settings, self._graphs)
+        self._reload, self._updates = _Reload(settings, self._graphs), UpdateWatch(self._graphs)
         self._workers: list[_Worker] = []
         self._leaving: list[_Worker] = []  # that answer their last requests
         self._counts = ConnectionCounts(settings.workers)
@@ -342,6 +355,8 @@ class _Workers:
                 self._start()
                 while not self._stop:
                     self._look_after()
+                    if self._updates.changed():  # each worker sees it by itself; those that replace one see it here
+                        self._graphs.with_updated(self._updates.read())
                     if self._reload.wanted() and (graphs := _opened_again(self._settings)) is not None:
                         self._change(graphs)
         finally:
@@ -390,6 +405,7 @@ class _Workers:
                         one.process.kill()
         self._leaving += self._workers
         self._workers, self._graphs, self._counts = [], graphs, ConnectionCounts(self._settings.workers)
+        self._updates = UpdateWatch(graphs)
         self._start()
 
     def _end_all(self) -> None:
@@ -419,7 +435,7 @@ class _Workers:
                 sys.exit(STARTUP_FAILURE)
             app.share = share
             config = _config(app, self._settings, share)
-            server = _Server(config, lambda url: None, silent=lambda: _set_silent(state))
+            server = _Server(config, lambda url: None, follow=app.graphs, silent=lambda: _set_silent(state))
             server.run([self._listener])
             if app.agent.busy_opening or server.force_exit:
                 os._exit(0)

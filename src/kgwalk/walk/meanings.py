@@ -286,7 +286,7 @@ def _targets(graph: StoredGraph) -> _Targets:
 
 
 def _plain_names(store: Store) -> Iterator[tuple[str, str]]:
-    for name in store.entity.several(range(len(store.entity))):
+    for name in store.entity.several(store.live_entities()):
         if not _NO_WORD.search(name) and 2 < len(plain := normalise(name)) < 50 and plain.count(" ") < LONGEST:
             yield name, plain
 
@@ -296,7 +296,7 @@ _NO_WORD = re.compile(r"\d|://|_")
 
 def _words_of_relations(store: Store) -> Iterator[tuple[str, str]]:
     """Each relation by its words together and one by one."""
-    for name in store.relation.several(range(len(store.relation))):
+    for name in store.relation.several(store.live_relations()):
         words = _OF_KEYS.sub("", last_words(name))
         if not is_naming(words):
             telling = [word for word in words.split() if word not in FUNCTION_WORDS]

@@ -147,8 +147,6 @@ class _Known(NamedTuple):
 
 _KNOWN: WeakKeyDictionary[Store, _Known] = WeakKeyDictionary()
 _INITIALS: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
-
-
 _WITH: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _SQUEEZED: WeakKeyDictionary[Store, dict[str, list[int]]] = WeakKeyDictionary()
 _WORDS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # of names, by their first letters
@@ -157,7 +155,7 @@ _WORDS: WeakKeyDictionary[Store, dict[str, list[str]]] = WeakKeyDictionary()  # 
 def _known(store: Store) -> _Known:
     known = _KNOWN.get(store)
     if known is None:
-        relations = store.relation.several(range(len(store.relation)))
+        relations = store.relation.several(store.live_relations())
         few = _has_few(store)
         classes = _classes(store, relations) if few else []
         labels = _told_apart(store)
@@ -176,6 +174,12 @@ def _known(store: Store) -> _Known:
     return known
 
 
+def _numbered(store: Store, most: int | None = None) -> Iterable[tuple[int, str]]:
+    """The names of the entities with their numbers, of the best connected first."""
+    numbers = store.live_entities()[:most]
+    return zip(numbers, store.entity.several(numbers), strict=True)
+
+
 def _has_few(store: Store) -> bool:
     """Whether few names have a letter: prices and coordinates may be many, and no question's word is one of them."""
     count = len(store.entity)
@@ -189,7 +193,8 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def _classes(store: Store, relations: Sequence[str]) -> list[str]:
     """The values of the relations of types: Country, employees."""
-    types = [number for number, name in enumerate(relations) if last_words(name) in TYPE_RELATIONS - {"category"}]
+    found = (store.relation.number(name) for name in relations if last_words(name) in TYPE_RELATIONS - {"category"})
+    types = [number for number in found if number is not None]
     return store.entity.several(store.in_.having_any(types).tolist()[:MOST_CLASSES])
 
 
@@ -297,7 +302,7 @@ class Stored:
         named = [
             RankedName(n, Found(store.entity[n], 1.0, "normalised", None if ids is None else ids[n])) for n in numbers
         ]
-        return [one for one in named if one.found.name in self._graph]
+        return [one for one in named if self._has(one.rank)]
 
     def near(self, text: str) -> list[RankedName]:
         found = self._graph.find(text, CONSIDERED)
@@ -307,7 +312,7 @@ class Stored:
         store = self._store
         if store not in _INITIALS:
             _INITIALS[store] = {}
-            for number, name in enumerate(store.entity.several(range(min(len(store.entity), MOST_INITIALS)))):
+            for number, name in _numbered(store, MOST_INITIALS):
                 for short in initials(normalise(name)):
                     if 1 < len(short) < 7:
                         _INITIALS[store].setdefault(short, []).append(number)
@@ -321,7 +326,7 @@ class Stored:
         store = self._store
         if store not in _SQUEEZED:
             _SQUEEZED[store] = {}
-            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
+            for number, name in _numbered(store):
                 _SQUEEZED[store].setdefault(normalise(name).replace(" ", ""), []).append(number)
         return _SQUEEZED[store]
 
@@ -330,7 +335,7 @@ class Stored:
         store = self._store
         if store not in _WITH:
             _WITH[store] = {}
-            for number, name in enumerate(store.entity.several(range(len(store.entity)))):
+            for number, name in _numbered(store):
                 for part in _parts(normalise(name).split()):
                     _WITH[store].setdefault(part, []).append(number)
         return _WITH[store]
@@ -397,7 +402,7 @@ class Stored:
         return RankedName(number, Found(self._store.entity[number], 0.5, "fuzzy", self._id(number)))
 
     def _has(self, number: int) -> bool:
-        return self._store.entity[number] in self._graph
+        return self._graph.is_live(number)
 
     def types(self, one: RankedName) -> frozenset[str]:
         relations = [name for name in self._relations(one.rank, out=True) if last_words(name) in TYPE_RELATIONS]

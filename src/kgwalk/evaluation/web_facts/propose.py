@@ -143,7 +143,7 @@ class _Proposing:
         """The phrases of a store's relations, made once; a remote graph cannot list its relations."""
         store = graph.store if isinstance(graph, StoredGraph) else None
         if store is not self._phrases[0] and store is not None:
-            self._phrases = store, Phrases(store.relation.several(range(len(store.relation))))
+            self._phrases = store, Phrases(store.relation.several(store.live_relations()))
         return self._phrases[1]
 
 

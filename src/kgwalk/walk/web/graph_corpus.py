@@ -244,7 +244,8 @@ def web_of(store: Store) -> LocalCorpus:
             f"`kgwalk web corpus {store.folder.path} -o web.jsonl.gz` and give that file, or set world.web=none"
         )
     arrays = {name: array["xxh3"] for name, array in store.folder.header["arrays"].items()}
-    contents = orjson.dumps([FORMAT, NAMES, CHARACTERS, arrays], option=orjson.OPT_SORT_KEYS)
+    updates = [] if store.built is store else [store.digest]
+    contents = orjson.dumps([FORMAT, NAMES, CHARACTERS, arrays, *updates], option=orjson.OPT_SORT_KEYS)
     name = hashlib.blake2b(contents, digest_size=12).hexdigest()
     return _opened(cache_folder() / "graph-web" / f"{name}.jsonl.gz", store)
 
