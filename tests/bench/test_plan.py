@@ -20,7 +20,7 @@ from kgwalk.bench import plan, roofline, shapes
 from kgwalk.bench.plan import (
     GPUS,
     Gpu,
-    Layout,
+    GpuLayout,
     TrainingWork,
     WalkLengths,
     decode_step_seconds,
@@ -157,7 +157,7 @@ def test_factors_of_memory() -> None:
 
 
 def _memory(given: TrainingWork) -> float:
-    found = memory_use(SMALL, H200, given, Layout(plan.NATIVE, 1))
+    found = memory_use(SMALL, H200, given, GpuLayout(plan.NATIVE, 1))
     assert found is not None
     return found.total
 
@@ -192,14 +192,14 @@ def _updated(shape: ModelShape, tokens: float) -> float:
 
 def _walks_a_second(walk: WalkLengths, episodes: int, context: int, group: int = 8) -> float:
     given = work(walk, episodes // group, context)
-    found = memory_use(SMALL, H200, given, Layout(plan.NATIVE, 1))
+    found = memory_use(SMALL, H200, given, GpuLayout(plan.NATIVE, 1))
     assert found is not None
     return episodes / walk_seconds(SMALL, H200, given, episodes, found.sequences)
 
 
 def _engine_memory(context: int) -> float:
     """The engine alone: its copy of the weights and its cache."""
-    found = memory_use(SMALL, H200, work(METAQA, 128, context), Layout(plan.NATIVE, 1))
+    found = memory_use(SMALL, H200, work(METAQA, 128, context), GpuLayout(plan.NATIVE, 1))
     assert found is not None
     return found.held["engine's copy"] + found.held["cache"]
 

@@ -241,7 +241,7 @@ def vllm_walk_seconds(
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GpuLayout:
     """Who trains on how many GPUs: each weight lies in `shards` parts, a layer that walks is cut over `split` GPUs."""
 
     backend: str
@@ -268,7 +268,7 @@ class MemoryUse:
         return sum(self.held.values())
 
 
-def memory_use(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: Layout) -> MemoryUse | None:
+def memory_use(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: GpuLayout) -> MemoryUse | None:
     """What lies in the memory of one GPU; None if it does not fit.
 
     Weights, gradients and moments are in shards; the engine that walks has its own copy in bfloat16. kgwalk's cache has
@@ -323,7 +323,7 @@ class ClusterPlan:
     shape: ModelShape
     gpu: Gpu
     work: TrainingWork
-    layout: Layout
+    layout: GpuLayout
     memory: MemoryUse
     decode_tokens_a_second: float  # of one GPU, while all its sequences are drawn
     training_tokens_a_second: float  # of one GPU, computed ones
@@ -411,25 +411,25 @@ def _plan_on(gpus: int, shape: ModelShape, gpu: Gpu, work: TrainingWork) -> Clus
     return min(outside, key=lambda plan: plan.step_seconds) if outside else None
 
 
-def _native_layouts(gpus: int) -> list[Layout]:
+def _native_layouts(gpus: int) -> list[GpuLayout]:
     """kgwalk's own trainer, whole in each process or in as many shards as there are. Not for experts, which its engine
     was never tried with.
     """
-    return [Layout(NATIVE, gpus), Layout(NATIVE, gpus, shards=gpus)]
+    return [GpuLayout(NATIVE, gpus), GpuLayout(NATIVE, gpus, shards=gpus)]
 
 
-def _outside_layouts(gpus: int) -> list[Layout]:
+def _outside_layouts(gpus: int) -> list[GpuLayout]:
     parts = [part for part in (1, 2, 4, 8) if gpus % part == 0]
     shards = sorted({*parts, *(part for part in range(NODE_GPUS, gpus + 1, NODE_GPUS) if gpus % part == 0), gpus})
-    return [Layout(OUTSIDE, gpus, count, split) for count in shards for split in parts]
+    return [GpuLayout(OUTSIDE, gpus, count, split) for count in shards for split in parts]
 
 
-def _fitting(shape: ModelShape, gpu: Gpu, work: TrainingWork, layouts: list[Layout]) -> list[ClusterPlan]:
+def _fitting(shape: ModelShape, gpu: Gpu, work: TrainingWork, layouts: list[GpuLayout]) -> list[ClusterPlan]:
     uses = [(layout, memory_use(shape, gpu, work, layout)) for layout in layouts]
     return [_planned(shape, gpu, work, layout, memory) for layout, memory in uses if memory is not None]
 
 
-def _planned(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: Layout, memory: MemoryUse) -> ClusterPlan:
+def _planned(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: GpuLayout, memory: MemoryUse) -> ClusterPlan:
     walk = work.walk
     own = math.ceil(work.episodes / layout.gpus)  # episodes of one GPU
     forwards = int(work.reference) + (0 if layout.native else 1)  # the others compute old log-probabilities again
@@ -456,7 +456,7 @@ def _planned(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: Layout, me
     )
 
 
-def _link_seconds(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: Layout, microbatches: float) -> float:
+def _link_seconds(shape: ModelShape, gpu: Gpu, work: TrainingWork, layout: GpuLayout, microbatches: float) -> float:
     """Seconds between GPUs in one pass over a step's episodes. Each microbatch gathers the weights forward and backward
     and, if all are trained, scatters their gradients; then the copies' gradients are summed. Not measured.
     """

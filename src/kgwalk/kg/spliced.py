@@ -25,7 +25,7 @@ I64 = npt.NDArray[np.int64]
 FEW = 4096  # values that are searched for one step at a time; for more, the array is made whole
 
 
-class Layout:
+class PieceLayout:
     """Pieces in order: where each begins, and from where in the base it is, or from where among the added items.
 
     A source up to `base` is a place in the base array, from there on one among the added items.
@@ -95,8 +95,8 @@ class Splicer:
             self._source.append(source)
         self.length += count
 
-    def layout(self) -> Layout:
-        return Layout(list(self._first), list(self._source), self.length, self._base)
+    def layout(self) -> PieceLayout:
+        return PieceLayout(list(self._first), list(self._source), self.length, self._base)
 
 
 class SplicedArray:
@@ -104,7 +104,7 @@ class SplicedArray:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: PieceLayout,
         base: Any,
         added: npt.NDArray[Any],
         *,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kgwalk.kg.csr import I64, Edges
-from kgwalk.kg.spliced import Layout, SplicedArray, Splicer
+from kgwalk.kg.spliced import PieceLayout, SplicedArray, Splicer
 
 
 class NewEdge(NamedTuple):
@@ -167,7 +167,9 @@ class UpdatedEdges(Edges):
             at += 1
         return at
 
-    def _set_edges(self, of_relations: Layout, of_starts: Layout, relation_A: list[int], start_A: list[int]) -> None:
+    def _set_edges(
+        self, of_relations: PieceLayout, of_starts: PieceLayout, relation_A: list[int], start_A: list[int]
+    ) -> None:
         base = self.base
         narrow = self._relations.total <= 1 << 16
         relations = np.array(relation_A, base.relation_array.dtype if narrow else np.uint32)
@@ -186,7 +188,7 @@ class UpdatedEdges(Edges):
 
     def _set_groups(self, moved_from: list[int], moved_by: list[int], ends: list[int]) -> None:
         stored = self._stored + 1
-        layout = Layout(
+        layout = PieceLayout(
             [*moved_from, *([stored] if ends else [])], [*moved_from, *([stored] if ends else [])],
             stored + len(ends), stored,
         )  # fmt: skip
