@@ -1,0 +1,238 @@
+"""The algebra of queries: what each call of a walk does, with names, paths and readings settled.
+
+    filter($2, "pop", ">", "50 million")    Filtered(2, Value(population), ">", ("50000000",), Reading("number"))
+
+`plan` makes these steps of a walk's calls, and the languages (`sql`, `sparql`, `cypher`, `python`) write them down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kgwalk.walk.kinds import Kind
+from kgwalk.walk.paths import COUNTED, Hop, Path
+from kgwalk.walk.queries.program import QueryError
+from kgwalk.walk.queries.readings import Reading
+
+
+EXTREMES = ("least", "greatest")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From the first day to the last, as texts such as 1999-12-31."""
+
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a member is compared by: the ends of a path (`how` is ""), or what is made of them. `inner` is how the ends
+    are read for that, `unit` what a sum has behind it.
+    """
+
+    path: Path
+    how: str = ""
+    among: int | None = None
+    outside: bool = False
+    inner: Reading | None = None
+    unit: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a query has it as a number, not as a text."""
+        return self.how in (COUNTED, "sum", "average")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOfKind:
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    source: int
+    path: Path
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    how: str  # intersect, union or minus
+    left: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified:
+    how: str  # only, none or every
+    source: int
+    path: Path
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Compared with texts, with the members of a set, or with another value of each member."""
+
+    source: int
+    value: Value
+    comparison: str
+    bounds: tuple[str, ...] | int | Value
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    source: int
+    value: Value
+    largest: bool
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The first `size` in order; all of them, if that is None."""
+
+    source: int
+    value: Value
+    size: int | None
+    largest: bool
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    source: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    how: str
+    source: int
+    value: Value
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """subtract or divide; `days`: the time between two days. An operand is a set of one member, or a text."""
+
+    how: str
+    left: int | str
+    right: int | str
+    reading: Reading
+    unit: str = ""
+    days: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    how: str  # is_in or overlap
+    left: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    left: int | str
+    comparison: str
+    right: int | str
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Tabled:
+    source: int
+    columns: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimesOf:
+    source: int
+    hop: Hop
+    others: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ByTime:
+    how: str  # earliest, latest, before or after
+    source: int
+    hop: Hop
+    limit: str = ""  # a day
+
+
+PlanStep = (
+    Topic
+    | AllOfKind
+    | Followed
+    | Combined
+    | Quantified
+    | Filtered
+    | Extreme
+    | Ranked
+    | Place
+    | Counted
+    | Aggregated
+    | Arithmetic
+    | Verdict
+    | Compared
+    | Tabled
+    | TimesOf
+    | ByTime
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Step i (from 1) makes set i; `answer` is the set that the query gives. `calls` says what each is in the walk."""
+
+    steps: tuple[PlanStep, ...]
+    calls: tuple[str, ...]
+    answer: int
+    dated: bool
+
+    def __getitem__(self, number: int) -> PlanStep:
+        return self.steps[number - 1]
+
+    def makes_text(self, number: int) -> bool:
+        """Whether a set holds what was worked out (a count, a sum, yes, a date), not things of the graph."""
+        step = self[number]
+        if isinstance(step, Combined):
+            return self.makes_text(step.left) or self.makes_text(step.right)
+        if isinstance(step, Place | Tabled | Filtered | Extreme | Ranked | Quantified):
+            return self.makes_text(step.source)
+        return isinstance(step, Counted | Aggregated | Arithmetic | Verdict | Compared | TimesOf)
+
+    def refuse(self, number: int, why: str, language: str) -> QueryError:
+        return QueryError(f"no {language} for `{self.calls[number - 1]}`: {why}")
+
+
+def last_day(date: str) -> str:
+    """The text of the last day of a year or month, or a day itself; months are given 31, which sorts the same.
+
+    >>> last_day("1999"), last_day("1999-02"), last_day("1999-02-03")
+    ('1999-12-31', '1999-02-31', '1999-02-03')
+    """
+    return {4: f"{date}-12-31", 7: f"{date}-31"}.get(len(date), date)
+
+
+def hops_of(path: Path) -> Iterator[Hop]:
+    """Every hop of a path, those of paths in brackets too."""
+    for way in path:
+        for hop in way:
+            yield hop
+            yield from hops_of(hop.path)
