@@ -23,4 +23,10 @@ def query_of(program: WalkProgram, graph: Graph, language: str) -> str:
         from kgwalk.walk.queries.sql import write_sql
 
         return write_sql(planned)
+    if language == "sparql":
+        from kgwalk.kg.store import StoredGraph
+        from kgwalk.walk.queries.sparql import write_sparql
+
+        assert isinstance(graph, StoredGraph)  # `plan` takes no other
+        return write_sparql(planned, graph.store)
     raise QueryError(f"unknown query language {language!r}; choose one of {', '.join(LANGUAGES)}")

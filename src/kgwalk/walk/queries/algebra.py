@@ -198,12 +198,15 @@ PlanStep = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Step i (from 1) makes set i; `answer` is the set that the query gives. `calls` says what each is in the walk."""
+    """Step i (from 1) makes set i; `answer` is the set that the query gives. `calls` says what each is in the walk,
+    `read` has the texts of values that were read on the way.
+    """
 
     steps: tuple[PlanStep, ...]
     calls: tuple[str, ...]
     answer: int
     dated: bool
+    read: frozenset[str] = frozenset()
 
     def __getitem__(self, number: int) -> PlanStep:
         return self.steps[number - 1]

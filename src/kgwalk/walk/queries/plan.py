@@ -67,6 +67,7 @@ class _Planner:
         self.calls = [_quoted(name) for name in program.topics] + [f"all {kind.name}" for kind in program.kinds]
         self.number: dict[int, int] = {at: at for at in range(1, program.starts + 1)}  # of the walk -> of the plan
         self.dates_checked = False
+        self.read: set[str] = set()
         self._ranks: dict[int, tuple[dict[str, list[str]], Reading, bool]] = {}  # what sets in order are ordered by
 
     def plan(self) -> Plan:
@@ -81,7 +82,8 @@ class _Planner:
                 raise QueryError(f"no query for `{text}`: {error}") from error
             self._add(step, text)
             self.number[made] = len(self.steps)
-        return Plan(tuple(self.steps), tuple(self.calls), self.number[self.program.answer], self.graph.store.timed)
+        answer, timed = self.number[self.program.answer], self.graph.store.timed
+        return Plan(tuple(self.steps), tuple(self.calls), answer, timed, frozenset(self.read))
 
     def _add(self, step: PlanStep, call: str) -> int:
         self.steps.append(step)
@@ -103,6 +105,8 @@ class _Planner:
         return self.sets.get(reference)[0].members
 
     def _single(self, reference: str | int) -> str:
+        if isinstance(reference, int):
+            self.read.update(self._members(reference))
         return reference if isinstance(reference, str) else self._members(reference)[0]
 
     def _operand(self, reference: str | int) -> int | str:
@@ -160,6 +164,7 @@ class _Planner:
         bounds: tuple[str, ...] | int | Value
         if isinstance(bound, int):
             against = list(self._members(bound))
+            self.read.update(against)
             bounds = self.number[bound]
             if comparison == "!=" and len(against) != 1:
                 raise Unreadable(f"!= with a set of {len(against)} members means any of them; a query has one")
@@ -302,18 +307,23 @@ class _Planner:
                 self._members(source), each, strict=True)):  # fmt: skip
                 raise Unreadable("some of the values are not all numbers of one unit")
             texts = [text for some in each for text in some]
+            self.read.update(texts)
             inner = self._inner(expression.how, texts) if texts else Reading("number")
             unit = inner.unit if expression.how not in EXTREMES else ""
         return Value(path, expression.how, among, expression.outside, inner, unit)
 
     def _texts(self, name: str, text: str, source: str | int) -> list[str]:
-        return [one.text for one in self.sets.values(name, self._expression(text, source))]
+        found = [one.text for one in self.sets.values(name, self._expression(text, source))]
+        self.read.update(found)
+        return found
 
     def _all_texts(self, name: str, text: str, source: str | int) -> list[str]:
         expression = self._expression(text, source)
         if expression.how or expression.single is not None:
-            return [one.text for one in self.sets.values(name, expression)]
-        return self.sets.all_values(name, expression)
+            return self._texts(name, text, source)
+        found = self.sets.all_values(name, expression)
+        self.read.update(found)
+        return found
 
     def _window(self, first: str, last: str) -> Window:
         self._check_dates()
@@ -326,7 +336,9 @@ class _Planner:
     def _check_dates(self) -> None:
         """Every date of the graph must be one whose text sorts as its days do."""
         store = self.graph.store
-        if self.dates_checked or not store.timed:
+        if not store.timed:
+            raise Unreadable("the graph has no dates")
+        if self.dates_checked:
             return
         for text in store.date.several(range(len(store.date))):
             if _TIME_TEXT.fullmatch(text) is None:

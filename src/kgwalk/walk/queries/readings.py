@@ -27,7 +27,7 @@ DIGITS = "0123456789"
 _FIGURES = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _ISO = re.compile(r"(\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?)?)(?:T[0-9:.Z+-]*)?")
 _TIME_OF_DAY = re.compile(r"(?:[01]\d|2[0-4]):[0-5]\d(?::[0-5]\d)?")
-LARGEST_DECIMAL = 1e15  # from here on a decimal of 18 digits behind the point has no room to be added up
+LARGEST_DECIMAL = 1e15
 
 
 class Unreadable(Exception):
@@ -46,6 +46,7 @@ class Reading:
     commas: bool = False
     exponents: bool = False
     spans: bool = False
+    large: bool = False  # a number that has no room in a decimal to be added up
     others: bool = False
     spellings: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of TEXT: other spellings of a bound that the graph has
 
@@ -181,7 +182,8 @@ def _shape(texts: Iterable[str]) -> Reading:
             raise Unreadable("times of day with and without seconds do not sort as texts")
         return Reading(CLOCKED, others=others)
     exponents = any(re.search(r"\d[eE][-+]?\d", text) for text in values)
-    return Reading(NUMBER, _unit(values), any("," in text for text in values), exponents, others=others)
+    commas, large = any("," in text for text in values), any(abs(value.number) >= LARGEST_DECIMAL for _, value in found)
+    return Reading(NUMBER, _unit(values), commas, exponents, large=large, others=others)
 
 
 def _unit(texts: Iterable[str]) -> str:
