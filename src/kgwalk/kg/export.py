@@ -127,6 +127,18 @@ class ExportTerms:
         folder = self.store.folder
         return "entity.told" in folder and self.store.entity.number(name) in np.asarray(folder["entity.told"])
 
+    def is_dated(self, relation: str) -> bool:
+        """Whether any fact of a relation has a date."""
+        store, number = self.store, self.store.relation_number(relation)
+        if not store.timed or number is None:
+            return False
+        undated = store.date.number("")
+        for group in np.flatnonzero(store.out.relation_array == number).tolist():
+            dates = store.date_of_array[store.out.start[group] : store.out.start[group + 1]]
+            if undated is None or (dates != undated).any():
+                return True
+        return False
+
     @staticmethod
     def _of(names: NameTable, ids: NameTable | None, prefix: str, name: str) -> str:
         number = names.number(name)

@@ -29,4 +29,8 @@ def query_of(program: WalkProgram, graph: Graph, language: str) -> str:
 
         assert isinstance(graph, StoredGraph)  # `plan` takes no other
         return write_sparql(planned, graph.store)
+    if language == "python":
+        from kgwalk.walk.queries.python import write_python
+
+        return write_python(planned)
     raise QueryError(f"unknown query language {language!r}; choose one of {', '.join(LANGUAGES)}")

@@ -129,14 +129,16 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """subtract or divide; `days`: the time between two days. An operand is a set of one member, or a text."""
+    """subtract or divide. An operand is a set of one member, or a text. Of two dates the time between them is in `by`:
+    "days" of two days, "years" where one is less than a day.
+    """
 
     how: str
     left: int | str
     right: int | str
     reading: Reading
     unit: str = ""
-    days: bool = False
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from math import floor
 
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
@@ -244,9 +245,13 @@ class _Planner:
         assert first is not None and second is not None  # the call would have failed
         operands = self._operand(left), self._operand(right)
         if first.date or second.date:
-            if how == "divide" or not all(re.fullmatch(r"\d{4}-\d\d-\d\d", text.strip()) for text in (one, two)):
-                raise Unreadable(f'"{one}" and "{two}" are not two days')
-            return Arithmetic(how, *operands, Reading(DATE), "days", days=True)
+            pair = (one, first), (two, second)
+            if how == "subtract" and all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text, _ in pair):
+                return Arithmetic(how, *operands, Reading(DATE), by="days")
+            # the walk takes the year off a fraction, which for the first of January may be the year before
+            if how == "subtract" and all(re.match(rf"{floor(value.number)}(?!\d)", text) for text, value in pair):
+                return Arithmetic(how, *operands, Reading(DATE), by="years")
+            raise Unreadable(f'"{one}" and "{two}" are not two days or years')
         unit = first.unit or second.unit
         if how == "divide":
             unit = first.unit if first.unit and not second.unit else ""

@@ -79,6 +79,7 @@ class _Writer:
         self.plan, self.terms = plan, terms
         self.only_names = terms.store.entity_id is None  # then every term is an IRI with a label
         self.label = "rdfs:label" if terms.label == RDFS_LABEL else f"<{terms.label}>"
+        self.dated, self.known = set[str](), set[str]()  # relations whose facts have dates; those that were looked at
         self.variables = 0
         self.set = 0  # the one that is being written
 
@@ -131,6 +132,7 @@ class _Writer:
                 if kind.how == ALL:
                     return self._fact(x, self._new(), self._new())
                 relation = self.terms.relation(kind.relation)
+                self._is_dated(Hop(kind.relation))
                 if kind.how == OF_TYPE:
                     value = self._new()
                     return f"{self._topic(kind.value, value)}\n{self._fact(x, relation, value)}"
@@ -273,7 +275,10 @@ class _Writer:
 
     def _arithmetic(self, step: Arithmetic, x: str) -> str:
         (one, first), (two, second) = self._operand(step.left), self._operand(step.right)
-        if step.days:
+        if step.by == "years":
+            apart = f"xsd:integer(SUBSTR({first}, 1, 4)) - xsd:integer(SUBSTR({second}, 1, 4))"
+            return f"{one}{two}BIND(STR({apart}) AS {x})"
+        if step.by == "days":
             days = self._new()
             words = f'IF(ABS({days}) = 1, " day", " days")'
             apart = f"{_day_number(first)} - ({_day_number(second)})"
@@ -306,19 +311,20 @@ class _Writer:
     # Facts and paths
 
     def _fact(self, head: str, relation: str, tail: str) -> str:
-        """A fact, dated or not; not a label, where the relation is a variable."""
+        """A fact, dated or not; any but a label, where the relation is a variable."""
         fact = f"{head} {relation} {tail} ."
         if relation.startswith("?"):
             fact += f" FILTER({relation} != {self.label})"
-        if not self.plan.dated:
+        if not self.plan.dated or (relation not in self.dated and not relation.startswith("?")):
             return fact
         return f"{{ {fact} }} UNION {{ GRAPH {self._new()} {{ {fact} }} }}"
 
     def _path(self, start: str, path: Path, end: str, window: Window | None = None) -> str:
-        if not self.plan.dated:
+        dated = window is not None or any(hop.at or self._is_dated(hop) for hop in hops_of(path))
+        if not dated:
             return f"{start} {self._property_path(path)} {end} ."
         if any(hop.again for hop in hops_of(path)):
-            why = "a fact with a date stands in a graph of its own, and a SPARQL path cannot go from one to another"
+            why = "facts with dates stand in graphs by date, and a SPARQL path cannot go from one graph to another"
             raise self.plan.refuse(self.set, why, _NAME)
         ways = []
         for way in path:
@@ -327,11 +333,23 @@ class _Writer:
             ways.append("\n".join(lines))
         return ways[0] if len(ways) == 1 else " UNION ".join(map(_group, ways))
 
+    def _is_dated(self, hop: Hop) -> bool:
+        """Whether the facts of a relation have dates; those of one that has none stand together in the default graph."""
+        if hop.path or not self.plan.dated:
+            return False
+        term = self.terms.relation(hop.relation)
+        if term not in self.known:
+            self.known.add(term)
+            if self.terms.is_dated(hop.relation):
+                self.dated.add(term)
+        return term in self.dated
+
     def _hop(self, start: str, hop: Hop, end: str, window: Window | None) -> str:
         if hop.path:
             return self._path(start, hop.path, end, window)
         if not hop.at and window is None:
             relation = self.terms.relation(hop.relation)
+            self._is_dated(hop)
             return self._fact(*((start, relation, end) if hop.out else (end, relation, start)))
         return self._dated(start, hop, end, self._new(), window)
 

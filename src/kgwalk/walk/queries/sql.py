@@ -445,7 +445,10 @@ def written(number: str, unit: str = "") -> str:
 
 def _arithmetic(step: Arithmetic) -> str:
     left, right = _operand(step.left), _operand(step.right)
-    if step.days:
+    if step.by == "years":
+        first, second = (f"CAST(SUBSTR({text}, 1, 4) AS BIGINT)" for text in (left, right))
+        return f"SELECT CAST({first} - {second} AS VARCHAR)"
+    if step.by == "days":
         apart = f"({_day_number(left)}) - ({_day_number(right)})"
         text = "CAST(days AS VARCHAR) || CASE WHEN ABS(days) = 1 THEN ' day' ELSE ' days' END"
         return f"SELECT {text} FROM (SELECT CAST({apart} AS BIGINT) AS days) d"
