@@ -54,6 +54,13 @@ MixtureOption = Annotated[
 ]
 
 
+class QueryLanguage(StrEnum):
+    sparql = "sparql"
+    cypher = "cypher"
+    sql = "sql"
+    python = "python"
+
+
 class BadRows(StrEnum):
     """What to do about malformed rows of a file of facts."""
 
@@ -78,6 +85,10 @@ AdapterOption = Annotated[
     typer.Option(
         "--adapter", help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."
     ),
+]
+AsOption = Annotated[
+    QueryLanguage | None,
+    typer.Option("--as", help="Print a query that gives the same answer: sparql, cypher, sql or python."),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 

@@ -15,7 +15,6 @@ from kgwalk.walk.paths import COUNTED, Hop, Path
 from kgwalk.walk.queries.program import QueryError
 from kgwalk.walk.queries.readings import Reading
 
-
 EXTREMES = ("least", "greatest")
 
 

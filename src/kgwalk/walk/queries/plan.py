@@ -60,8 +60,8 @@ def plan(program: WalkProgram, graph: Graph) -> Plan:
 
 class _Planner:
     def __init__(self, program: WalkProgram, graph: Graph) -> None:
-        if not isinstance(graph, StoredGraph):
-            raise QueryError("a query is written of a graph that is a store here; `kgwalk kg build` makes one")
+        if type(graph) is not StoredGraph:
+            raise QueryError("a query is written of a whole graph that is a store here; `kgwalk kg build` makes one")
         self.program, self.graph = program, graph
         self.sets = Sets(graph, program.topics, kinds=program.kinds, short=True, empty=True, facts=False)
         self.steps: list[PlanStep] = [*map(Topic, program.topics), *map(AllOfKind, program.kinds)]
@@ -145,7 +145,9 @@ class _Planner:
                 return Verdict(call.tool, self._set(args[0]), self._set(args[1]))
             case "compare":
                 comparison, pair = str(args[1]), (self._single(args[0]), self._single(args[2]))
-                return Compared(self._operand(args[0]), comparison, self._operand(args[2]), comparing(comparison, [pair]))
+                return Compared(
+                    self._operand(args[0]), comparison, self._operand(args[2]), comparing(comparison, [pair])
+                )
             case "table":
                 columns = tuple((str(text), self._value(str(text), args[0])) for text in args[1:])
                 return Tabled(self._set(args[0]), columns)
@@ -242,7 +244,8 @@ class _Planner:
     def _arithmetic(self, how: str, left: str | int, right: str | int) -> Arithmetic:
         one, two = self._single(left), self._single(right)
         first, second = value_of(one), value_of(two)
-        assert first is not None and second is not None  # the call would have failed
+        assert first is not None  # the call would have failed
+        assert second is not None
         operands = self._operand(left), self._operand(right)
         if first.date or second.date:
             pair = (one, first), (two, second)
@@ -354,7 +357,7 @@ class _Planner:
 def _ranked_keys(found: dict[str, list[str]], reading: Reading, largest: bool) -> list[float | str]:
     best = max if largest else min
     keys = [[key for text in texts if (key := reading.key(text)) is not None] for texts in found.values()]
-    return sorted((best(some) for some in keys if some), reverse=largest)  # type: ignore[type-var]
+    return sorted((best(some) for some in keys if some), reverse=largest)
 
 
 def _quoted(name: str) -> str:

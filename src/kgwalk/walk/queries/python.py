@@ -1,4 +1,4 @@
-"""A walk as Python: a script of plain sets and dictionaries, without kgwalk, over the TSV that `kgwalk kg export` writes.
+"""A walk as Python: a script of plain sets, without kgwalk, over the TSV that `kgwalk kg export` writes.
 
     s1 = {"France"}
     s2 = follow(s1, "borders")
@@ -37,7 +37,7 @@ from kgwalk.walk.queries.algebra import (
 )
 from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, Reading
 
-_OPENING = f'''\
+_OPENING = f"""\
 import re
 import sys
 from collections import defaultdict
@@ -53,26 +53,26 @@ tails, heads = defaultdict(set), defaultdict(set)
 for head, relation, tail, time in facts:
     tails[relation, head].add(tail)
     heads[relation, tail].add(head)
-'''
+"""
 
 # What a script may need; a function comes after those that it calls.
 _FUNCTIONS = {
-    "follow": '''
+    "follow": """
 def follow(names, relation):
     return {tail for name in names for tail in tails.get((relation, name), ())}
-''',
-    "back": '''
+""",
+    "back": """
 def back(names, relation):
     return {head for name in names for head in heads.get((relation, name), ())}
-''',
-    "again": '''
+""",
+    "again": """
 def again(names, step):
     found, edge = set(), names
     while edge:
         edge = step(edge) - found
         found |= edge
     return found
-''',
+""",
     "days": '''
 def days(time):
     """The first and the last day as texts; an open beginning sorts before all years, an open end after them."""
@@ -88,12 +88,12 @@ def dated(names, relation, out, first="", last="~"):
     held = [(name, other, time) for name, other, time in ends if name in names and time]
     return [(other, time) for _, other, time in held if days(time)[0] <= last and days(time)[1] >= first]
 ''',
-    "written": '''
+    "written": """
 def written(number, unit="{}"):
     number = float(f"{number:.12g}")
     whole = abs(number) < 1e15 and number == int(number)
     return unit.replace("{}", str(int(number)) if whole else f"{number:.10g}")
-''',
+""",
     "best": '''
 def best(values, key, choose):
     """Each name with the key that counts, of those that have one."""
@@ -148,7 +148,7 @@ class _Writer:
         step = self.plan[number]
         if isinstance(step, Tabled):
             cells = [f'"; ".join(sorted({self._texts(value, "name")}))' for _, value in step.columns]
-            self.lines.append(f"for name in sorted(s{number}):\n    print(name, {', '.join(cells)}, sep=\"\\t\")")
+            self.lines.append(f'for name in sorted(s{number}):\n    print(name, {", ".join(cells)}, sep="\\t")')
         else:
             names = f"s{number}" if isinstance(step, Ranked) else f"sorted(s{number})"
             self.lines.append(f"for name in {names}:\n    print(name)")
@@ -169,7 +169,8 @@ class _Writer:
             case Followed(source, path, window):
                 return self._path(f"s{source}", path, window)
             case Combined(how, left, right):
-                return f"set(s{left}) {dict(intersect='&', union='|', minus='-')[how]} set(s{right})"
+                sign = {"intersect": "&", "union": "|", "minus": "-"}[how]
+                return f"set(s{left}) {sign} set(s{right})"
             case Quantified(how, source, path, others):
                 led = self._path("{name}", path)
                 condition = {
@@ -216,9 +217,7 @@ class _Writer:
         values = self._values(step.value, "name")
         comparison = "=" if step.comparison == "!=" else step.comparison
         if isinstance(step.bounds, tuple):
-            bounds = ", ".join(
-                bound if step.reading.form in (NUMBER, MADE) else repr(bound) for bound in step.bounds
-            )
+            bounds = ", ".join(bound if step.reading.form in (NUMBER, MADE) else repr(bound) for bound in step.bounds)
             bounds = f"({bounds},)"
         else:
             bounds = f"s{step.bounds}" if isinstance(step.bounds, int) else self._values(step.bounds, "name")
@@ -301,9 +300,7 @@ class _Writer:
         if value.how in TIMES:
             part = "time.partition('..')[0]" if value.how == "start" else "time.rpartition('..')[2]"
             inside = "" if value.among is None else f" and (other in s{value.among}) is {not value.outside}"
-            ways = [
-                f"{{{part} for other, time in {self._dated(one, way[0])} if {part}{inside}}}" for way in value.path
-            ]
+            ways = [f"{{{part} for other, time in {self._dated(one, way[0])} if {part}{inside}}}" for way in value.path]
             return ways[0] if len(ways) == 1 else f"({' | '.join(ways)})"
         if value.how == "":
             return self._path(one, value.path)
@@ -345,7 +342,8 @@ class _Writer:
                 inside = f"({since} <= {first} and {key}({left})[1] <= {key}({right})[1])"
                 return inside if comparison == "=" else f"not {inside}"
             return f"{first} {sign} {key}({right})[1]" if comparison in (">", "<=") else f"{first} {sign} {since}"
-        bound = right if plain else f"{self._key(Reading(NUMBER, reading.unit) if reading.form == MADE else reading)}({right})"
+        read = Reading(NUMBER, reading.unit) if reading.form == MADE else reading
+        bound = right if plain else f"{self._key(read)}({right})"
         if reading.others:
             return f"{key}({left}) is not None and {key}({left}) {sign} {bound}"
         return f"{key}({left}) {sign} {bound}"
@@ -374,7 +372,7 @@ def _definition(name: str, reading: Reading) -> str:
         lines.append(f"    if text.strip({reading.characters!r}):\n        return None")
     if reading.form == DATE:
         lines.append('    """The first and the last day of a date; months are given 31, which sorts the same."""')
-        lines.append(f"    day = text.partition('..')[0][:10]")
+        lines.append("    day = text.partition('..')[0][:10]")
         lines.append('    return f"{day}-01-01"[:10], {4: f"{day}-12-31", 7: f"{day}-31"}.get(len(day), day)')
     else:
         lines.append("    return float(text)" if reading.form == NUMBER else "    return text")

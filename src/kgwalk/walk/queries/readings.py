@@ -128,9 +128,7 @@ def ordering(texts: Iterable[str], *, made: bool = False) -> Reading:
     return reading
 
 
-def comparing(
-    comparison: str, pairs: Iterable[tuple[str, str]], *, made: bool = False, raw: bool = True
-) -> Reading:
+def comparing(comparison: str, pairs: Iterable[tuple[str, str]], *, made: bool = False, raw: bool = True) -> Reading:
     """The reading by which every pair of a text and a bound compares as it does in a walk; unless the bounds are `raw`,
     the query has them as plain figures (`Reading.bound`).
     """

@@ -266,7 +266,8 @@ class _Writer:
         keys = f"{found}\n{self._text(value, text, step.value)}\n{_bound(step.reading, text, one)}"
         if step.how not in EXTREMES:
             total = f"{'SUM' if step.how == 'sum' else 'AVG'}({one})"
-            return _group(_group(keys, f"SELECT ({_written(total, step.reading.unit or step.value.unit)} AS {x}) WHERE "))
+            text = _written(total, step.reading.unit or step.value.unit)
+            return _group(_group(keys, f"SELECT ({text} AS {x}) WHERE "))
         best, other = self._new(), self._new()
         all_keys = self._keyed(step.source, step.value, self._new(), other, step.reading)
         select = f"SELECT ({'MIN' if step.how == 'least' else 'MAX'}({other}) AS {best}) WHERE "
@@ -293,10 +294,10 @@ class _Writer:
         one, two = self._new(), self._new()
         if how == "overlap":
             both = f"{_group(self._pattern(left, one))}\n{_group(self._pattern(right, one))}"
-            return f"BIND(IF({_group(both, 'EXISTS ')}, \"yes\", \"no\") AS {x})"
+            return f'BIND(IF({_group(both, "EXISTS ")}, "yes", "no") AS {x})'
         outside = f"{_group(self._pattern(left, two))} MINUS {_group(self._pattern(right, two))}"
         some = _group(self._pattern(left, one), "EXISTS ")
-        return f"BIND(IF({some} && {_group(outside, 'NOT EXISTS ')}, \"yes\", \"no\") AS {x})"
+        return f'BIND(IF({some} && {_group(outside, "NOT EXISTS ")}, "yes", "no") AS {x})'
 
     def _operand(self, operand: int | str) -> tuple[str, str]:
         """Lines that bind a text, each with its newline, and the text."""
@@ -334,7 +335,7 @@ class _Writer:
         return ways[0] if len(ways) == 1 else " UNION ".join(map(_group, ways))
 
     def _is_dated(self, hop: Hop) -> bool:
-        """Whether the facts of a relation have dates; those of one that has none stand together in the default graph."""
+        """Whether the facts of a relation have dates; those of one without stand together in the default graph."""
         if hop.path or not self.plan.dated:
             return False
         term = self.terms.relation(hop.relation)
@@ -407,7 +408,8 @@ class _Writer:
         if value.how not in EXTREMES:
             return totals
         text, one = self._new(), self._new()
-        again = f"{self._all_values(source, value, x, found)}\n{self._text(found, text)}\n{_bound(value.inner, text, one)}"
+        again = self._all_values(source, value, x, found)
+        again = f"{again}\n{self._text(found, text)}\n{_bound(value.inner, text, one)}"
         return f"{totals}\n{again}\nFILTER({one} = {best})"
 
     def _ends(self, value: Value, x: str, end: str) -> str:
@@ -417,8 +419,8 @@ class _Writer:
         ways = []
         for way in value.path:
             other, time = self._new(), self._new()
-            part = f"STRBEFORE({time}, \"..\")" if value.how == "start" else f"STRAFTER({time}, \"..\")"
-            text = f"BIND(IF(CONTAINS({time}, \"..\"), {part}, {time}) AS {end}) FILTER({end} != \"\")"
+            part = f'STRBEFORE({time}, "..")' if value.how == "start" else f'STRAFTER({time}, "..")'
+            text = f'BIND(IF(CONTAINS({time}, ".."), {part}, {time}) AS {end}) FILTER({end} != "")'
             ways.append(f"{self._dated(x, way[0], other, time)}{self._among(other, value)}\n{text}")
         return ways[0] if len(ways) == 1 else " UNION ".join(map(_group, ways))
 

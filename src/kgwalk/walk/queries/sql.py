@@ -13,7 +13,7 @@ itself means anything.
 from __future__ import annotations
 
 from kgwalk.walk.kinds import ALL, HEADS, OF_TYPE
-from kgwalk.walk.paths import AGGREGATES, COUNTED, TIMES, Hop, Path
+from kgwalk.walk.paths import COUNTED, TIMES, Hop, Path
 from kgwalk.walk.queries.algebra import (
     EXTREMES,
     Aggregated,
@@ -163,7 +163,8 @@ class _Writer:
     def _quantified(self, step: Quantified) -> str:
         pairs, inside = self._pairs(f"s{step.source}", step.path), f"SELECT name FROM s{step.others}"
         if step.how == "none":
-            return f"SELECT name FROM s{step.source} WHERE name NOT IN (SELECT name FROM {pairs} WHERE value IN ({inside}))"
+            led = f"SELECT name FROM {pairs} WHERE value IN ({inside})"
+            return f"SELECT name FROM s{step.source} WHERE name NOT IN ({led})"
         if step.how == "only":
             return (
                 f"SELECT DISTINCT name FROM {pairs} "
@@ -200,8 +201,7 @@ class _Writer:
         number = key(step.reading, "value")
         order = f"ORDER BY {best}({number}){' DESC' * step.largest}"
         ranked = (
-            f"SELECT name, ROW_NUMBER() OVER ({order}) AS place FROM {values} "
-            f"WHERE {number} IS NOT NULL GROUP BY name"
+            f"SELECT name, ROW_NUMBER() OVER ({order}) AS place FROM {values} WHERE {number} IS NOT NULL GROUP BY name"
         )
         return ranked if step.size is None else f"SELECT name, place FROM ({ranked}) ranked WHERE place <= {step.size}"
 
@@ -316,7 +316,7 @@ class _Writer:
                 f"{self._among('p.value', value)} GROUP BY s.name"
             )
             return self._table(self._fresh("v"), "name, value", body)
-        assert value.how in AGGREGATES and value.inner is not None
+        assert value.inner is not None  # as all AGGREGATES have
         ends, number = self._all_values(source, value.path), key(value.inner, "value")
         if value.how in EXTREMES:
             best = f"{'MIN' if value.how == 'least' else 'MAX'}({number})"
@@ -462,5 +462,6 @@ def _day_number(text: str) -> str:
     year, month, day = (f"CAST(SUBSTR({text}, {at}, {size}) AS BIGINT)" for at, size in ((1, 4), (6, 2), (9, 2)))
     since = f"({year} - CASE WHEN {month} <= 2 THEN 1 ELSE 0 END)"
     months = f"(153 * (({month} + 9) % 12) + 2)"
-    whole = " ".join(f"{sign} ({since} - {since} % {every}) / {every}" for sign, every in (("+", 4), ("-", 100), ("+", 400)))
+    leaps = ("+", 4), ("-", 100), ("+", 400)
+    whole = " ".join(f"{sign} ({since} - {since} % {every}) / {every}" for sign, every in leaps)
     return f"365 * {since} {whole} + ({months} - {months} % 5) / 5 + {day}"
