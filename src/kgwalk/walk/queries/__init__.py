@@ -29,6 +29,10 @@ def query_of(program: WalkProgram, graph: Graph, language: str) -> str:
 
         assert isinstance(graph, StoredGraph)  # `plan` takes no other
         return write_sparql(planned, graph.store)
+    if language == "cypher":
+        from kgwalk.walk.queries.cypher import write_cypher
+
+        return write_cypher(planned)
     if language == "python":
         from kgwalk.walk.queries.python import write_python
 
