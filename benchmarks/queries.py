@@ -5,9 +5,9 @@ Run: python -m benchmarks.queries [--count 500] [--graph world] [--engines sqlit
 
 Questions of the full walking language are made from the graph, or with `--worlds` from so many invented graphs, a third
 of whose relations have dates. The program of each is walked, written as a query of each engine's language, and run over
-what `kgwalk kg export` writes: sqlite (Python's own), duckdb (pip install duckdb), oxigraph (in this process), python (a
-script, run as one), bolt (pip install neo4j; an ArcadeDB server is started from the package arcadedb-embedded whose
-folder is given, on loopback). Names must be the same; numbers the same in ten figures; a table's cells the same sets.
+what `kgwalk kg export` writes: sqlite (Python's own), duckdb (pip install duckdb), oxigraph (in this process), python
+(a script), bolt (pip install neo4j; an ArcadeDB server is started from the package arcadedb-embedded whose folder is
+given, on loopback). Names must be the same; numbers the same in ten figures; a table's cells the same sets.
 It exits with 1 if any answer differs or a query fails. What has no query in a language is counted with its reason.
 """
 
@@ -162,7 +162,9 @@ class Bolt:
 
     def rows(self, query: str) -> Rows:
         found = self.session.run(query)  # type: ignore[arg-type]
-        return [tuple("; ".join(cell) if isinstance(cell, list) else str(cell) for cell in row.values()) for row in found]
+        return [
+            tuple("; ".join(cell) if isinstance(cell, list) else str(cell) for cell in row.values()) for row in found
+        ]
 
     def close(self) -> None:
         self.session.close()
@@ -309,7 +311,7 @@ def compare(engine: QueryEngine, graph: StoredGraph, programs: Iterable[WalkProg
         started = time.perf_counter()
         try:
             outcome = "same" if same(made, engine.rows(query)) else "different"
-        except Exception as error:  # whatever the engine says of it
+        except Exception as error:  # noqa: BLE001 - whatever the engine says of it
             outcome, query = "failed", f"{error}\n{query}"
         tally.seconds += time.perf_counter() - started
         tally.add(outcome, program)

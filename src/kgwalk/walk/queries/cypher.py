@@ -6,8 +6,8 @@
     UNWIND s2 AS name RETURN name
 
 Each set is a list of names that is carried on as long as it is needed. Values are nodes as well, as names are in the
-graph. Every hop has a MATCH of its own, since within one no relationship is taken twice, and a walk may turn back. Where
-a member is compared by something there is a list [name, values, ...] of each.
+graph. Every hop has a MATCH of its own, since within one no relationship is taken twice, and a walk may turn back.
+Where a member is compared by something there is a list [name, values, ...] of each.
 """
 
 from __future__ import annotations
@@ -76,13 +76,16 @@ class _Writer:
         self.variables = 0
         self.made: list[str] = []  # lists that are carried on: s1, s2, ...
         self.number = 0  # of the step that is being written
+        self.spent: set[str] = set()  # lists that it has no use for any more
         needed = {number: _needs(step) for number, step in enumerate(plan.steps, 1)}
-        self.last_use = {number: max([n for n, some in needed.items() if number in some], default=0) for number in needed}
+        self.last_use = {
+            number: max([n for n, some in needed.items() if number in some], default=0) for number in needed
+        }
         self.last_use[plan.answer] = len(plan.steps) + 1
 
     def written(self) -> str:
         for number, step in enumerate(self.plan.steps, 1):
-            self.number = number
+            self.number, self.spent = number, set()
             if not isinstance(step, Tabled) or number != self.plan.answer:
                 self._step(number, step)
         self._answer()
@@ -112,7 +115,7 @@ class _Writer:
         self.lines.append(f"WITH {', '.join([*kept, *filter(None, named)])}{more}")
 
     def _is_needed(self, name: str) -> bool:
-        return self.last_use[int(name[1:])] >= self.number
+        return name not in self.spent and self.last_use[int(name[1:])] >= self.number
 
     def _make(self, number: int, expression: str) -> None:
         # what this step alone needs is left behind with it
@@ -161,7 +164,7 @@ class _Writer:
             case Ranked():
                 keys = self._keys(step)
                 self.lines.append(f"UNWIND {keys} AS x")
-                self._with("x", more=f" WHERE x[1] IS NOT NULL ORDER BY x[1]{' DESC' * step.largest}")
+                self._with("x", more=f" ORDER BY x[1]{' DESC' * step.largest} WHERE x[1] IS NOT NULL")
                 cut = "" if step.size is None else f"[0..{step.size}]"
                 self._make(number, f"collect(x[0]){cut}")
             case Place(source, n):
@@ -198,7 +201,9 @@ class _Writer:
         else:
             rows = self._members(step.source, [step.value])
             if isinstance(step.bounds, int):
-                fits = f"any(y IN x[1] WHERE any(z IN s{step.bounds} WHERE {holds(step.reading, 'y', comparison, 'z')}))"
+                fits = (
+                    f"any(y IN x[1] WHERE any(z IN s{step.bounds} WHERE {holds(step.reading, 'y', comparison, 'z')}))"
+                )
             else:
                 number_form = step.reading.form in (NUMBER, MADE)
                 alternatives = [
@@ -319,6 +324,9 @@ class _Writer:
         """A list of [name, values, ...] of the members of a set; `every`: a value once for each node that has it."""
         rows = self._new("v")
         self.lines.append(f"OPTIONAL MATCH (a:Entity) WHERE a.name IN s{source}")
+        again = self.number <= len(self.plan.steps) and source in _needs(self.plan[self.number], but_source=True)
+        if self.last_use[source] == self.number and not again:
+            self.spent.add(f"s{source}")  # carried on, it would be compared with itself for each member
         found: list[str] = []
         for value in values:
             lists: list[str] = []
@@ -327,7 +335,9 @@ class _Writer:
                 self._with("a", *found, *lists[:-1], f"{self._collected(way, value, every)} AS {lists[-1]}")
             joined = lists[0]
             for one in lists[1:]:
-                joined = f"{joined} + {one}" if every or value.inner else f"{joined} + [y IN {one} WHERE NOT y IN {joined}]"
+                joined = (
+                    f"{joined} + {one}" if every or value.inner else f"{joined} + [y IN {one} WHERE NOT y IN {joined}]"
+                )
             if len(lists) > 1 or value.how or every:
                 found.append(self._new("l"))
                 self._with("a", *found[:-1], f"{self._made_of(joined, value, every)} AS {found[-1]}")
@@ -374,10 +384,10 @@ class _Writer:
         return f"[y IN {found} | {_as_text('y', value)}]" if value.is_number else found
 
 
-def _needs(step: PlanStep) -> set[int]:
-    """The sets that a step is made from."""
+def _needs(step: PlanStep, *, but_source: bool = False) -> set[int]:
+    """The sets that a step is made from; `but_source`: those beside the one whose members it goes through."""
     numbers: set[int] = set()
-    for name in ("source", "left", "right", "others", "bounds"):
+    for name in ("source", "left", "right", "others", "bounds")[but_source:]:
         if isinstance(one := getattr(step, name, None), int):
             numbers.add(one)
     values = [getattr(step, "value", None), getattr(step, "bounds", None)]

@@ -113,7 +113,8 @@ class _Writer:
             names.append(plain if re.fullmatch(r"\?[A-Za-z]\w*", plain, re.ASCII) and plain not in names else f"?c{at}")
             found, text = self._values(step.source, value, "?answer", cell := self._new()), self._new()
             body = f"{found}\n{self._text(cell, text, value)}"
-            cells = f'(GROUP_CONCAT(DISTINCT {text}; SEPARATOR="; ") AS {names[-1]})'
+            shown = _written(text, value.unit) if value.is_number else text
+            cells = f'(GROUP_CONCAT(DISTINCT {shown}; SEPARATOR="; ") AS {names[-1]})'
             lines.append(_group(_group(body, f"SELECT ?answer {cells} WHERE ", " GROUP BY ?answer"), "OPTIONAL "))
         return _group("\n".join(lines), f"SELECT DISTINCT {' '.join(names)} WHERE ")
 
