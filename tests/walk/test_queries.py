@@ -19,7 +19,7 @@ from kgwalk.walk.kinds import kind_named
 from kgwalk.walk.language import CALLS, DATED_CALLS
 from kgwalk.walk.queries import LANGUAGES, query_of
 from kgwalk.walk.queries.program import QueryError, WalkProgram, program_of
-from kgwalk.walk.queries.readings import Reading, Unreadable, comparing, ordering
+from kgwalk.walk.queries.readings import NoReading, ValueReading, comparing, ordering
 
 SHOP = """\
 Ann	works_in	Sales
@@ -302,13 +302,13 @@ def test_sparql_says_where_a_path_would_have_to_change_graphs(shop: StoredGraph,
 
 
 def test_readings_are_tried_on_every_text() -> None:
-    assert ordering(["9", "10", "1,000"]) == Reading("number", commas=True)
+    assert ordering(["9", "10", "1,000"]) == ValueReading("number", commas=True)
     assert ordering(["9 kg", "10 kg"]).unit == "kg"
     assert ordering(["1999", "2000-05-01"]).form == "date"
     assert ordering(["b", "a"]).form == "text"
     assert comparing("=", [("PARIS", "Paris"), ("Rome", "Paris")]).spellings == (("Paris", ("PARIS",)),)
     for texts in (["2 million", "3"], ["5 kg", "7 m"], ["-44-03-15", "2000-01-01"], ["B", "a"]):
-        with pytest.raises(Unreadable):
+        with pytest.raises(NoReading):
             ordering(texts)
 
 

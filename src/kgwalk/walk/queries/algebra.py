@@ -1,6 +1,6 @@
 """The algebra of queries: what each call of a walk does, with names, paths and readings settled.
 
-    filter($2, "pop", ">", "50 million")    Filtered(2, Value(population), ">", ("50000000",), Reading("number"))
+    filter($2, "pop", ">", "50 million")    Filtered(2, MemberValue(population), ">", ("50000000",), a reading)
 
 `plan` makes these steps of a walk's calls, and the languages (`sql`, `sparql`, `cypher`, `python`) write them down.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.paths import COUNTED, Hop, Path
 from kgwalk.walk.queries.program import QueryError
-from kgwalk.walk.queries.readings import Reading
+from kgwalk.walk.queries.readings import ValueReading
 
 EXTREMES = ("least", "greatest")
 
@@ -27,7 +27,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class MemberValue:
     """What a member is compared by: the ends of a path (`how` is ""), or what is made of them. `inner` is how the ends
     are read for that, `unit` what a sum has behind it.
     """
@@ -36,7 +36,7 @@ class Value:
     how: str = ""
     among: int | None = None
     outside: bool = False
-    inner: Reading | None = None
+    inner: ValueReading | None = None
     unit: str = ""
 
     @property
@@ -82,29 +82,29 @@ class Filtered:
     """Compared with texts, with the members of a set, or with another value of each member."""
 
     source: int
-    value: Value
+    value: MemberValue
     comparison: str
-    bounds: tuple[str, ...] | int | Value
-    reading: Reading
+    bounds: tuple[str, ...] | int | MemberValue
+    reading: ValueReading
 
 
 @dataclass(frozen=True, slots=True)
-class Extreme:
+class ExtremeMembers:
     source: int
-    value: Value
+    value: MemberValue
     largest: bool
-    reading: Reading
+    reading: ValueReading
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedMembers:
     """The first `size` in order; all of them, if that is None."""
 
     source: int
-    value: Value
+    value: MemberValue
     size: int | None
     largest: bool
-    reading: Reading
+    reading: ValueReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SetSize:
     source: int
 
 
@@ -122,8 +122,8 @@ class Counted:
 class Aggregated:
     how: str
     source: int
-    value: Value
-    reading: Reading
+    value: MemberValue
+    reading: ValueReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +135,30 @@ class Arithmetic:
     how: str
     left: int | str
     right: int | str
-    reading: Reading
+    reading: ValueReading
     unit: str = ""
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SetVerdict:
     how: str  # is_in or overlap
     left: int
     right: int
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ValueVerdict:
     left: int | str
     comparison: str
     right: int | str
-    reading: Reading
+    reading: ValueReading
 
 
 @dataclass(frozen=True, slots=True)
 class Tabled:
     source: int
-    columns: tuple[tuple[str, Value], ...]
+    columns: tuple[tuple[str, MemberValue], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,21 +176,21 @@ class ByTime:
     limit: str = ""  # a day
 
 
-PlanStep = (
+AlgebraStep = (
     Topic
     | AllOfKind
     | Followed
     | Combined
     | Quantified
     | Filtered
-    | Extreme
-    | Ranked
+    | ExtremeMembers
+    | RankedMembers
     | Place
-    | Counted
+    | SetSize
     | Aggregated
     | Arithmetic
-    | Verdict
-    | Compared
+    | SetVerdict
+    | ValueVerdict
     | Tabled
     | TimesOf
     | ByTime
@@ -203,13 +203,13 @@ class Plan:
     `read` has the texts of values that were read on the way.
     """
 
-    steps: tuple[PlanStep, ...]
+    steps: tuple[AlgebraStep, ...]
     calls: tuple[str, ...]
     answer: int
     dated: bool
     read: frozenset[str] = frozenset()
 
-    def __getitem__(self, number: int) -> PlanStep:
+    def __getitem__(self, number: int) -> AlgebraStep:
         return self.steps[number - 1]
 
     def makes_text(self, number: int) -> bool:
@@ -217,9 +217,9 @@ class Plan:
         step = self[number]
         if isinstance(step, Combined):
             return self.makes_text(step.left) or self.makes_text(step.right)
-        if isinstance(step, Place | Tabled | Filtered | Extreme | Ranked | Quantified):
+        if isinstance(step, Place | Tabled | Filtered | ExtremeMembers | RankedMembers | Quantified):
             return self.makes_text(step.source)
-        return isinstance(step, Counted | Aggregated | Arithmetic | Verdict | Compared | TimesOf)
+        return isinstance(step, SetSize | Aggregated | Arithmetic | SetVerdict | ValueVerdict | TimesOf)
 
     def refuse(self, number: int, why: str, language: str) -> QueryError:
         return QueryError(f"no {language} for `{self.calls[number - 1]}`: {why}")

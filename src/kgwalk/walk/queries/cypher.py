@@ -17,29 +17,29 @@ from kgwalk.walk.paths import COUNTED, TIMES, Hop, Path
 from kgwalk.walk.queries.algebra import (
     EXTREMES,
     Aggregated,
+    AlgebraStep,
     AllOfKind,
     Arithmetic,
     ByTime,
     Combined,
-    Compared,
-    Counted,
-    Extreme,
+    ExtremeMembers,
     Filtered,
     Followed,
+    MemberValue,
     Place,
     Plan,
-    PlanStep,
     Quantified,
-    Ranked,
+    RankedMembers,
+    SetSize,
+    SetVerdict,
     Tabled,
     TimesOf,
     Topic,
-    Value,
-    Verdict,
+    ValueVerdict,
     Window,
 )
 from kgwalk.walk.queries.program import QueryError
-from kgwalk.walk.queries.readings import CLOCKED, DATE, MADE, NUMBER, Reading
+from kgwalk.walk.queries.readings import CLOCKED, DATE, MADE, NUMBER, ValueReading
 
 _NAME = "Cypher"
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
@@ -125,7 +125,7 @@ class _Writer:
 
     # Sets
 
-    def _step(self, number: int, step: PlanStep) -> None:
+    def _step(self, number: int, step: AlgebraStep) -> None:
         match step:
             case Topic(name):
                 self._make(number, f"[{literal(name)}]")
@@ -152,16 +152,16 @@ class _Writer:
                     "only": f"size(x[1]) > 0 AND all(y IN x[1] WHERE y IN s{others})",
                     "every": f"all(y IN s{others} WHERE y IN x[1])",
                 }[how]
-                rows = self._members(source, [Value(path)])
+                rows = self._members(source, [MemberValue(path)])
                 self._make(number, f"[x IN {rows} WHERE {condition} | x[0]]")
             case Filtered():
                 self._filtered(number, step)
-            case Extreme():
+            case ExtremeMembers():
                 keys = self._keys(step)
                 best = f"reduce(b = null, x IN {keys} | {_better('x[1]', step.largest)})"
                 self._with(keys, f"{best} AS best")
                 self._make(number, f"[x IN {keys} WHERE x[1] = best | x[0]]")
-            case Ranked():
+            case RankedMembers():
                 keys = self._keys(step)
                 self.lines.append(f"UNWIND {keys} AS x")
                 self._with("x", more=f" ORDER BY x[1]{' DESC' * step.largest} WHERE x[1] IS NOT NULL")
@@ -169,16 +169,16 @@ class _Writer:
                 self._make(number, f"collect(x[0]){cut}")
             case Place(source, n):
                 self._make(number, f"s{source}[{n - 1}..{n}]")
-            case Counted(source):
+            case SetSize(source):
                 self._make(number, f"[toString(size(s{source}))]")
             case Aggregated():
                 self._aggregated(number, step)
             case Arithmetic():
                 self._make(number, f"[{_arithmetic(step)}]")
-            case Compared(left, comparison, right, reading):
+            case ValueVerdict(left, comparison, right, reading):
                 condition = holds(reading, _operand(left), comparison, _operand(right))
                 self._make(number, f"[CASE WHEN {condition} THEN 'yes' ELSE 'no' END]")
-            case Verdict(how, left, right):
+            case SetVerdict(how, left, right):
                 yes = f"any(x IN s{left} WHERE x IN s{right})"
                 if how == "is_in":
                     yes = f"size(s{left}) > 0 AND all(x IN s{left} WHERE x IN s{right})"
@@ -194,7 +194,7 @@ class _Writer:
 
     def _filtered(self, number: int, step: Filtered) -> None:
         comparison = "=" if step.comparison == "!=" else step.comparison
-        if isinstance(step.bounds, Value):
+        if isinstance(step.bounds, MemberValue):
             rows = self._members(step.source, [step.value, step.bounds])
             condition = holds(step.reading, "y", comparison, "z", step.reading.form == MADE)
             fits = f"any(y IN x[1] WHERE any(z IN x[2] WHERE {condition}))"
@@ -215,7 +215,7 @@ class _Writer:
             fits = f"size(x[1]) > 0 AND NOT {fits}"
         self._make(number, f"[x IN {rows} WHERE {fits} | x[0]]")
 
-    def _keys(self, step: Extreme | Ranked) -> str:
+    def _keys(self, step: ExtremeMembers | RankedMembers) -> str:
         """A list of [name, what the member is ordered by]."""
         rows, keys = self._members(step.source, [step.value]), self._new("k")
         best = f"reduce(b = null, y IN x[1] | {_better(key(step.reading, 'y'), step.largest)})"
@@ -320,7 +320,7 @@ class _Writer:
 
     # Values
 
-    def _members(self, source: int, values: list[Value], *, every: bool = False) -> str:
+    def _members(self, source: int, values: list[MemberValue], *, every: bool = False) -> str:
         """A list of [name, values, ...] of the members of a set; `every`: a value once for each node that has it."""
         rows = self._new("v")
         self.lines.append(f"OPTIONAL MATCH (a:Entity) WHERE a.name IN s{source}")
@@ -346,7 +346,7 @@ class _Writer:
         self._with(f"[x IN collect([a.name, {', '.join(found)}]) WHERE x[0] IS NOT NULL] AS {rows}")
         return rows
 
-    def _collected(self, way: tuple[Hop, ...], value: Value, every: bool) -> str:
+    def _collected(self, way: tuple[Hop, ...], value: MemberValue, every: bool) -> str:
         """Matches a way from `a`; the expression of what is collected."""
         if value.how in TIMES:
             hop, relation, end = way[0], self._new("r"), self._new("b")
@@ -364,7 +364,7 @@ class _Writer:
             return f"[p IN collect(DISTINCT [{before}.name, {end}.name]) WHERE p[1] IS NOT NULL]"
         return f"collect(DISTINCT {self._way('a', '', way)}.name)"
 
-    def _made_of(self, found: str, value: Value, every: bool) -> str:
+    def _made_of(self, found: str, value: MemberValue, every: bool) -> str:
         """What a value makes of the ends that were collected, as a list."""
         if value.how == COUNTED:
             if value.among is not None:
@@ -380,11 +380,11 @@ class _Writer:
             best = f"round({best}{f' / size({found})' * (value.how == 'average')}, 9)"
         return f"CASE WHEN size({found}) = 0 THEN [] ELSE [{best}] END"
 
-    def _texts(self, found: str, value: Value) -> str:
+    def _texts(self, found: str, value: MemberValue) -> str:
         return f"[y IN {found} | {_as_text('y', value)}]" if value.is_number else found
 
 
-def _needs(step: PlanStep, *, but_source: bool = False) -> set[int]:
+def _needs(step: AlgebraStep, *, but_source: bool = False) -> set[int]:
     """The sets that a step is made from; `but_source`: those beside the one whose members it goes through."""
     numbers: set[int] = set()
     for name in ("source", "left", "right", "others", "bounds")[but_source:]:
@@ -392,7 +392,7 @@ def _needs(step: PlanStep, *, but_source: bool = False) -> set[int]:
             numbers.add(one)
     values = [getattr(step, "value", None), getattr(step, "bounds", None)]
     values += [value for _, value in step.columns] if isinstance(step, Tabled) else []
-    return numbers | {value.among for value in values if isinstance(value, Value) and value.among is not None}
+    return numbers | {value.among for value in values if isinstance(value, MemberValue) and value.among is not None}
 
 
 def _better(candidate: str, largest: bool) -> str:
@@ -400,7 +400,7 @@ def _better(candidate: str, largest: bool) -> str:
     return f"CASE WHEN b IS NULL OR {candidate} {sign} b THEN {candidate} ELSE b END"
 
 
-def _better_text(reading: Reading, largest: bool) -> str:
+def _better_text(reading: ValueReading, largest: bool) -> str:
     sign = ">" if largest else "<"
     return f"CASE WHEN b IS NULL OR {key(reading, 'y')} {sign} {key(reading, 'b')} THEN y ELSE b END"
 
@@ -409,14 +409,14 @@ def _operand(operand: int | str) -> str:
     return literal(operand) if isinstance(operand, str) else f"s{operand}[0]"
 
 
-def _as_text(found: str, value: Value) -> str:
+def _as_text(found: str, value: MemberValue) -> str:
     return written(found, value.unit) if value.is_number else found
 
 
-def key(reading: Reading, text: str) -> str:
+def key(reading: ValueReading, text: str) -> str:
     """What a value is ordered by: a number, or a text that sorts as the value does.
 
-    >>> key(Reading(NUMBER, unit="EUR", commas=True), "y")
+    >>> key(ValueReading(NUMBER, unit="EUR", commas=True), "y")
     "toFloat(trim(replace(replace(y, ',', ''), 'EUR', '')))"
     """
     if reading.form == MADE:
@@ -430,14 +430,14 @@ def key(reading: Reading, text: str) -> str:
     return f"toFloat({plain})"  # null for what is no number
 
 
-def _guarded(reading: Reading, read: str, text: str) -> str:
+def _guarded(reading: ValueReading, read: str, text: str) -> str:
     if not reading.others:
         return read
     allowed = "".join("\\" + one if one in ".+-" else one for one in reading.characters)
     return f"CASE WHEN {text} =~ {literal(f'[{allowed}]+')} THEN {read} END"
 
 
-def _begin(reading: Reading, text: str) -> str:
+def _begin(reading: ValueReading, text: str) -> str:
     return f"substring({_part(text, 0)}, 0, 10)" if reading.spans else f"substring({text}, 0, 10)"
 
 
@@ -460,11 +460,11 @@ def _until(time: str) -> str:
     return _last(_part(time, 1))
 
 
-def holds(reading: Reading, left: str, comparison: str, right: str, plain: bool = False) -> str:
+def holds(reading: ValueReading, left: str, comparison: str, right: str, plain: bool = False) -> str:
     """A condition; `plain`: the right side is a number already."""
     sign = {"!=": "<>"}.get(comparison, comparison)
     if reading.form != DATE:
-        read = Reading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
+        read = ValueReading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
         return f"{key(reading, left)} {sign} {right if plain else key(read, right)}"
     first, since = key(reading, left), key(reading, right)
     until = _last(_begin(reading, right))

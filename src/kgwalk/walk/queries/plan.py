@@ -22,30 +22,30 @@ from kgwalk.walk.paths import AGGREGATES, TIMES, Expression, Hop, Path, inverse
 from kgwalk.walk.queries.algebra import (
     EXTREMES,
     Aggregated,
+    AlgebraStep,
     AllOfKind,
     Arithmetic,
     ByTime,
     Combined,
-    Compared,
-    Counted,
-    Extreme,
+    ExtremeMembers,
     Filtered,
     Followed,
+    MemberValue,
     Place,
     Plan,
-    PlanStep,
     Quantified,
-    Ranked,
+    RankedMembers,
+    SetSize,
+    SetVerdict,
     Tabled,
     TimesOf,
     Topic,
-    Value,
-    Verdict,
+    ValueVerdict,
     Window,
     last_day,
 )
 from kgwalk.walk.queries.program import QueryError, WalkProgram
-from kgwalk.walk.queries.readings import DATE, MADE_NUMBER, Reading, Unreadable, comparing, ordering, summing
+from kgwalk.walk.queries.readings import DATE, MADE_NUMBER, NoReading, ValueReading, comparing, ordering, summing
 from kgwalk.walk.sets import SetError
 from kgwalk.walk.values import day, value_of
 
@@ -64,12 +64,14 @@ class _Planner:
             raise QueryError("a query is written of a whole graph that is a store here; `kgwalk kg build` makes one")
         self.program, self.graph = program, graph
         self.sets = Sets(graph, program.topics, kinds=program.kinds, short=True, empty=True, facts=False)
-        self.steps: list[PlanStep] = [*map(Topic, program.topics), *map(AllOfKind, program.kinds)]
+        self.steps: list[AlgebraStep] = [*map(Topic, program.topics), *map(AllOfKind, program.kinds)]
         self.calls = [_quoted(name) for name in program.topics] + [f"all {kind.name}" for kind in program.kinds]
         self.number: dict[int, int] = {at: at for at in range(1, program.starts + 1)}  # of the walk -> of the plan
         self.dates_checked = False
         self.read: set[str] = set()
-        self._ranks: dict[int, tuple[dict[str, list[str]], Reading, bool]] = {}  # what sets in order are ordered by
+        self._ranks: dict[
+            int, tuple[dict[str, list[str]], ValueReading, bool]
+        ] = {}  # what sets in order are ordered by
 
     def plan(self) -> Plan:
         for name in self.program.topics:
@@ -79,14 +81,14 @@ class _Planner:
             try:
                 made = self.sets.call(call.tool, call.args)
                 step = self._step(call)
-            except (SetError, Unreadable, QueryError) as error:
+            except (SetError, NoReading, QueryError) as error:
                 raise QueryError(f"no query for `{text}`: {error}") from error
             self._add(step, text)
             self.number[made] = len(self.steps)
         answer, timed = self.number[self.program.answer], self.graph.store.timed
         return Plan(tuple(self.steps), tuple(self.calls), answer, timed, frozenset(self.read))
 
-    def _add(self, step: PlanStep, call: str) -> int:
+    def _add(self, step: AlgebraStep, call: str) -> int:
         self.steps.append(step)
         self.calls.append(call)
         return len(self.steps)
@@ -115,7 +117,7 @@ class _Planner:
 
     # Calls
 
-    def _step(self, call: Call) -> PlanStep:
+    def _step(self, call: Call) -> AlgebraStep:
         args = call.args
         match call.tool:
             case "tail_entities" | "head_entities" | "between":
@@ -130,22 +132,22 @@ class _Planner:
             case "argmax" | "argmin":
                 value = self._value(str(args[1]), args[0])
                 reading = self._ordering(args[0], value, str(args[1]))
-                return Extreme(self._set(args[0]), value, call.tool == "argmax", reading)
+                return ExtremeMembers(self._set(args[0]), value, call.tool == "argmax", reading)
             case "top" | "bottom":
                 return self._ranked(args[0], str(args[1]), str(args[2]), largest=call.tool == "top")
             case "nth":
                 return self._place(args[0], int(str(args[1]).replace(",", "")))
             case "count":
-                return Counted(self._set(args[0]))
+                return SetSize(self._set(args[0]))
             case "sum" | "average" | "least" | "greatest":
                 return self._aggregated(call.tool, args[0], str(args[1]))
             case "subtract" | "divide":
                 return self._arithmetic(call.tool, args[0], args[1])
             case "is_in" | "overlap":
-                return Verdict(call.tool, self._set(args[0]), self._set(args[1]))
+                return SetVerdict(call.tool, self._set(args[0]), self._set(args[1]))
             case "compare":
                 comparison, pair = str(args[1]), (self._single(args[0]), self._single(args[2]))
-                return Compared(
+                return ValueVerdict(
                     self._operand(args[0]), comparison, self._operand(args[2]), comparing(comparison, [pair])
                 )
             case "table":
@@ -164,13 +166,13 @@ class _Planner:
     def _filtered(self, source: str | int, relation: str | int, comparison: str | int, bound: str | int) -> Filtered:
         value, comparison = self._value(str(relation), source), str(comparison)
         found = {name: self._texts(name, str(relation), source) for name in self._members(source)}
-        bounds: tuple[str, ...] | int | Value
+        bounds: tuple[str, ...] | int | MemberValue
         if isinstance(bound, int):
             against = list(self._members(bound))
             self.read.update(against)
             bounds = self.number[bound]
             if comparison == "!=" and len(against) != 1:
-                raise Unreadable(f"!= with a set of {len(against)} members means any of them; a query has one")
+                raise NoReading(f"!= with a set of {len(against)} members means any of them; a query has one")
         elif comparison in ("=", "!=") or value_of(day(bound)) is not None:
             against, bounds = [day(bound)], (day(bound),)
         else:
@@ -178,7 +180,7 @@ class _Planner:
             pairs = [(t, b) for name, texts in found.items() for t in texts for b in self._texts(name, bound, source)]
             made = value.is_number and bounds.is_number
             if value.is_number != bounds.is_number and pairs:
-                raise Unreadable("a number that the query makes is compared with a text of the graph")
+                raise NoReading("a number that the query makes is compared with a text of the graph")
             return Filtered(self._set(source), value, comparison, bounds, comparing(comparison, pairs, made=made))
         pairs = [(text, one) for texts in found.values() for text in texts for one in against]
         pairs = pairs or [(one, one) for one in against]
@@ -187,37 +189,37 @@ class _Planner:
             spelt = dict(reading.spellings)
             bounds = tuple(one for text in bounds for one in (reading.bound(text), *spelt.get(text, ())))
         elif reading.spellings:
-            raise Unreadable("values and bounds are spelt differently, and a query compares letter by letter")
+            raise NoReading("values and bounds are spelt differently, and a query compares letter by letter")
         return Filtered(self._set(source), value, comparison, bounds, reading)
 
-    def _ordering(self, source: str | int, value: Value, relation: str) -> Reading:
+    def _ordering(self, source: str | int, value: MemberValue, relation: str) -> ValueReading:
         texts = [text for name in self._members(source) for text in self._texts(name, relation, source)]
         return ordering(texts, made=value.is_number)
 
-    def _ranked(self, source: str | int, relation: str, k: str, *, largest: bool) -> Ranked:
+    def _ranked(self, source: str | int, relation: str, k: str, *, largest: bool) -> RankedMembers:
         value, members = self._value(relation, source), self._members(source)
         reading = self._ordering(source, value, relation)
         size = None if k.strip() == "all" else int(k.replace(",", ""))
         found = {name: texts for name in members if (texts := self._texts(name, relation, source))}
         if reading.form == "text" and any(len(texts) > 1 for texts in found.values()):
-            raise Unreadable("a member has several values that are no numbers; the walk takes the first that it meets")
-        step = Ranked(self._set(source), value, size, largest, reading)
+            raise NoReading("a member has several values that are no numbers; the walk takes the first that it meets")
+        step = RankedMembers(self._set(source), value, size, largest, reading)
         if size is not None and size < len(found):
             self._check_tie(found, reading, largest, size)
         self._ranks[len(self.steps) + 1] = found, reading, largest
         return step
 
-    def _check_tie(self, found: dict[str, list[str]], reading: Reading, largest: bool, at: int) -> None:
+    def _check_tie(self, found: dict[str, list[str]], reading: ValueReading, largest: bool, at: int) -> None:
         """A cut between two of one value is made by the order of the graph, which a query does not know."""
         keys = _ranked_keys(found, reading, largest)
         if 0 < at < len(keys) and keys[at - 1] == keys[at]:
-            raise Unreadable(f"members {at} and {at + 1} in order have the same value; the walk takes the one that the "
+            raise NoReading(f"members {at} and {at + 1} in order have the same value; the walk takes the one that the "
                              "graph mentions more, which a query cannot know")  # fmt: skip
 
     def _place(self, source: str | int, n: int) -> Place:
         step = self._set(source)
-        if not isinstance(self.steps[step - 1], Ranked):
-            raise Unreadable("the set has no order but that of the graph, which a query does not know")
+        if not isinstance(self.steps[step - 1], RankedMembers):
+            raise NoReading("the set has no order but that of the graph, which a query does not know")
         found, reading, largest = self._ranks[step]
         for at in (n - 1, n):
             self._check_tie(found, reading, largest, at)
@@ -228,17 +230,17 @@ class _Planner:
         texts = [text for name in self._members(source) for text in self._all_texts(name, relation, source)]
         return Aggregated(how, self._set(source), value, self._inner(how, texts, made=value.is_number))
 
-    def _inner(self, how: str, texts: Sequence[str], *, made: bool = False) -> Reading:
+    def _inner(self, how: str, texts: Sequence[str], *, made: bool = False) -> ValueReading:
         if made:
             return MADE_NUMBER
         if how not in EXTREMES:
             return summing(texts)
         reading = ordering(texts)
         if reading.others:
-            raise Unreadable("some of the values are no numbers or dates")
+            raise NoReading("some of the values are no numbers or dates")
         shared = Counter(reading.key(text) for text in set(texts)).most_common(1)
         if shared and shared[0][1] > 1:
-            raise Unreadable("one value is written in two ways; the walk takes the first that it meets")
+            raise NoReading("one value is written in two ways; the walk takes the first that it meets")
         return reading
 
     def _arithmetic(self, how: str, left: str | int, right: str | int) -> Arithmetic:
@@ -250,17 +252,17 @@ class _Planner:
         if first.date or second.date:
             pair = (one, first), (two, second)
             if how == "subtract" and all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text, _ in pair):
-                return Arithmetic(how, *operands, Reading(DATE), by="days")
+                return Arithmetic(how, *operands, ValueReading(DATE), by="days")
             # the walk takes the year off a fraction, which for the first of January may be the year before
             if how == "subtract" and all(re.match(rf"{floor(value.number)}(?!\d)", text) for text, value in pair):
-                return Arithmetic(how, *operands, Reading(DATE), by="years")
-            raise Unreadable(f'"{one}" and "{two}" are not two days or years')
+                return Arithmetic(how, *operands, ValueReading(DATE), by="years")
+            raise NoReading(f'"{one}" and "{two}" are not two days or years')
         unit = first.unit or second.unit
         if how == "divide":
             unit = first.unit if first.unit and not second.unit else ""
         return Arithmetic(how, *operands, summing([one, two]), unit)
 
-    def _dated(self, call: Call) -> PlanStep:
+    def _dated(self, call: Call) -> AlgebraStep:
         source, relation = call.args[0], str(call.args[1])
         hop = self.sets.expression(relation, self._members(source)).single
         assert hop is not None  # the call would have failed
@@ -302,7 +304,7 @@ class _Planner:
     def _expression(self, text: str, source: str | int) -> Expression:
         return self.sets.value_expression(text, self._members(source))
 
-    def _value(self, text: str, source: str | int) -> Value:
+    def _value(self, text: str, source: str | int) -> MemberValue:
         expression = self._expression(text, source)
         path = self._settled(expression.path)
         among = None if expression.among is None else self.number[expression.among]
@@ -313,12 +315,12 @@ class _Planner:
             each = [self.sets.all_values(name, expression) for name in self._members(source)]
             if any(texts and not self.sets.values(name, expression) for name, texts in zip(
                 self._members(source), each, strict=True)):  # fmt: skip
-                raise Unreadable("some of the values are not all numbers of one unit")
+                raise NoReading("some of the values are not all numbers of one unit")
             texts = [text for some in each for text in some]
             self.read.update(texts)
-            inner = self._inner(expression.how, texts) if texts else Reading("number")
+            inner = self._inner(expression.how, texts) if texts else ValueReading("number")
             unit = inner.unit if expression.how not in EXTREMES else ""
-        return Value(path, expression.how, among, expression.outside, inner, unit)
+        return MemberValue(path, expression.how, among, expression.outside, inner, unit)
 
     def _texts(self, name: str, text: str, source: str | int) -> list[str]:
         found = [one.text for one in self.sets.values(name, self._expression(text, source))]
@@ -337,7 +339,7 @@ class _Planner:
         self._check_dates()
         for text in filter(None, (first, last)):
             if _DAY_TEXT.fullmatch(text) is None:
-                raise Unreadable(f'"{text}" is not written as 1999, 1999-12 or 1999-12-31')
+                raise NoReading(f'"{text}" is not written as 1999, 1999-12 or 1999-12-31')
             parse_time(text)
         return Window(f"{first}-01-01"[:10] if first else "0000-00-00", last_day(last) if last else "9999-99-99")
 
@@ -345,16 +347,16 @@ class _Planner:
         """Every date of the graph must be one whose text sorts as its days do."""
         store = self.graph.store
         if not store.timed:
-            raise Unreadable("the graph has no dates")
+            raise NoReading("the graph has no dates")
         if self.dates_checked:
             return
         for text in store.date.several(range(len(store.date))):
             if _TIME_TEXT.fullmatch(text) is None:
-                raise Unreadable(f'the graph has the date "{text}", which does not sort as a text')
+                raise NoReading(f'the graph has the date "{text}", which does not sort as a text')
         self.dates_checked = True
 
 
-def _ranked_keys(found: dict[str, list[str]], reading: Reading, largest: bool) -> list[float | str]:
+def _ranked_keys(found: dict[str, list[str]], reading: ValueReading, largest: bool) -> list[float | str]:
     best = max if largest else min
     keys = [[key for text in texts if (key := reading.key(text)) is not None] for texts in found.values()]
     return sorted((best(some) for some in keys if some), reverse=largest)

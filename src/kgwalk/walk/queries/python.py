@@ -19,23 +19,23 @@ from kgwalk.walk.queries.algebra import (
     Arithmetic,
     ByTime,
     Combined,
-    Compared,
-    Counted,
-    Extreme,
+    ExtremeMembers,
     Filtered,
     Followed,
+    MemberValue,
     Place,
     Plan,
     Quantified,
-    Ranked,
+    RankedMembers,
+    SetSize,
+    SetVerdict,
     Tabled,
     TimesOf,
     Topic,
-    Value,
-    Verdict,
+    ValueVerdict,
     Window,
 )
-from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, Reading
+from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, ValueReading
 
 _OPENING = f"""\
 import re
@@ -113,7 +113,7 @@ class _Writer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.used: set[str] = set()
-        self.keys: dict[Reading, str] = {}
+        self.keys: dict[ValueReading, str] = {}
         self.lines: list[str] = []
 
     def written(self) -> str:
@@ -130,15 +130,15 @@ class _Writer:
         self.used.add(name)
         return name
 
-    def _key(self, reading: Reading) -> str:
+    def _key(self, reading: ValueReading) -> str:
         """The function that reads a value."""
         if reading.form == MADE:
             return "float"
-        plain = Reading(reading.form, reading.unit, reading.commas, reading.exponents, reading.spans,
+        plain = ValueReading(reading.form, reading.unit, reading.commas, reading.exponents, reading.spans,
                         reading.large, reading.others)  # fmt: skip
         return self.keys.setdefault(plain, f"key{len(self.keys) + 1}")
 
-    def _order(self, reading: Reading) -> str:
+    def _order(self, reading: ValueReading) -> str:
         """The function that values are ordered by: of a date, its first day."""
         key = self._key(reading)
         return f"lambda text: ({key}(text) or [None])[0]" if reading.form == DATE else key
@@ -150,7 +150,7 @@ class _Writer:
             cells = [f'"; ".join(sorted({self._texts(value, "name")}))' for _, value in step.columns]
             self.lines.append(f'for name in sorted(s{number}):\n    print(name, {", ".join(cells)}, sep="\\t")')
         else:
-            names = f"s{number}" if isinstance(step, Ranked) else f"sorted(s{number})"
+            names = f"s{number}" if isinstance(step, RankedMembers) else f"sorted(s{number})"
             self.lines.append(f"for name in {names}:\n    print(name)")
 
     # Sets
@@ -181,26 +181,26 @@ class _Writer:
                 return f"{{name for name in s{source} if {condition}}}"
             case Filtered() as step:
                 return self._filtered(step)
-            case Extreme(source, value, largest, reading):
+            case ExtremeMembers(source, value, largest, reading):
                 self.lines.append(f"k{number} = {self._best(source, value, reading, largest)}")
                 best = f"{'max' if largest else 'min'}(k{number}.values())"
                 return f"{{name for name in k{number} if k{number}[name] == {best}}}"
-            case Ranked(source, value, size, largest, reading):
+            case RankedMembers(source, value, size, largest, reading):
                 self.lines.append(f"k{number} = {self._best(source, value, reading, largest)}")
                 cut = "" if size is None else f"[:{size}]"
                 return f"sorted(k{number}, key=k{number}.get{', reverse=True' * largest}){cut}"
             case Place(source, n):
                 return f"s{source}[{n - 1}:{n}]"
-            case Counted(source):
+            case SetSize(source):
                 return f"{{str(len(set(s{source})))}}"
             case Aggregated() as step:
                 return self._aggregated(step)
             case Arithmetic() as step:
                 return f"{{{self._arithmetic(step)}}}"
-            case Compared(left, comparison, right, reading):
+            case ValueVerdict(left, comparison, right, reading):
                 condition = self._holds(reading, _operand(left), comparison, _operand(right))
                 return f'{{"yes" if {condition} else "no"}}'
-            case Verdict(how, left, right):
+            case SetVerdict(how, left, right):
                 yes = f"set(s{left}) & set(s{right})"
                 if how == "is_in":
                     yes = f"s{left} and set(s{left}) <= set(s{right})"
@@ -228,7 +228,7 @@ class _Writer:
             found = f"{values} and not {found}"
         return f"{{name for name in s{step.source} if {found}}}"
 
-    def _best(self, source: int, value: Value, reading: Reading, largest: bool) -> str:
+    def _best(self, source: int, value: MemberValue, reading: ValueReading, largest: bool) -> str:
         self._use("best")
         values = f"{{name: {self._values(value, 'name')} for name in s{source}}}"
         return f"best({values}, {self._order(reading)}, {'max' if largest else 'min'})"
@@ -294,7 +294,7 @@ class _Writer:
         arguments = "".join(f", {one!r}" for one in held)
         return f"{self._use('dated')}({names}, {hop.relation!r}, {hop.out}{arguments})"
 
-    def _values(self, value: Value, name: str) -> str:
+    def _values(self, value: MemberValue, name: str) -> str:
         """An expression for the values of a member: texts, or numbers."""
         one = f"{{{name}}}"
         if value.how in TIMES:
@@ -326,14 +326,14 @@ class _Writer:
             ways.append(f"[end for node in {before} for end in {self._path('{node}', (way[-1:],))}]")
         return ways[0] if len(ways) == 1 else f"({' + '.join(ways)})"
 
-    def _texts(self, value: Value, name: str) -> str:
+    def _texts(self, value: MemberValue, name: str) -> str:
         found = self._values(value, name)
         return f"[{self._as_text('one', value)} for one in {found}]" if value.is_number else found
 
-    def _as_text(self, found: str, value: Value) -> str:
+    def _as_text(self, found: str, value: MemberValue) -> str:
         return f"{self._use('written')}({found}{_template(value.unit)})" if value.is_number else found
 
-    def _holds(self, reading: Reading, left: str, comparison: str, right: str, *, plain: bool = False) -> str:
+    def _holds(self, reading: ValueReading, left: str, comparison: str, right: str, *, plain: bool = False) -> str:
         sign = {"=": "=="}.get(comparison, comparison)
         key = self._key(reading)
         if reading.form == DATE:
@@ -342,7 +342,7 @@ class _Writer:
                 inside = f"({since} <= {first} and {key}({left})[1] <= {key}({right})[1])"
                 return inside if comparison == "=" else f"not {inside}"
             return f"{first} {sign} {key}({right})[1]" if comparison in (">", "<=") else f"{first} {sign} {since}"
-        read = Reading(NUMBER, reading.unit) if reading.form == MADE else reading
+        read = ValueReading(NUMBER, reading.unit) if reading.form == MADE else reading
         bound = right if plain else f"{self._key(read)}({right})"
         if reading.others:
             return f"{key}({left}) is not None and {key}({left}) {sign} {bound}"
@@ -361,7 +361,7 @@ def _template(unit: str) -> str:
     return f", {text!r}"
 
 
-def _definition(name: str, reading: Reading) -> str:
+def _definition(name: str, reading: ValueReading) -> str:
     """The function of a reading."""
     lines = [f"def {name}(text):"]
     if reading.commas:

@@ -30,12 +30,12 @@ _TIME_OF_DAY = re.compile(r"(?:[01]\d|2[0-4]):[0-5]\d(?::[0-5]\d)?")
 LARGEST_DECIMAL = 1e15
 
 
-class Unreadable(Exception):
+class NoReading(Exception):
     """Values that no reading fits; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueReading:
     """`unit` is taken out of every text; `commas`, `spans` (from..to) and `others` (texts that are no value) are there
     where a text has them, so that a query is as short as its values allow. Of a number that the query itself made
     (MADE) there is nothing to read.
@@ -109,18 +109,18 @@ class Reading:
         return text
 
 
-MADE_NUMBER = Reading(MADE, exponents=True)  # a count or a sum, which a query has as a number
+MADE_NUMBER = ValueReading(MADE, exponents=True)  # a count or a sum, which a query has as a number
 
 
-def ordering(texts: Iterable[str], *, made: bool = False) -> Reading:
+def ordering(texts: Iterable[str], *, made: bool = False) -> ValueReading:
     """The reading by which texts are in the order of their values; by their letters, if none is a value."""
     distinct = list(dict.fromkeys(texts))
     if made:
-        return Reading(MADE, unit=_unit(distinct), exponents=True)
+        return ValueReading(MADE, unit=_unit(distinct), exponents=True)
     reading = _shape(distinct)
     values = [(value.number, text) for text in distinct if (value := value_of(text)) is not None]
     if not values:
-        reading = Reading(TEXT)
+        reading = ValueReading(TEXT)
         _check_order(sorted((text.casefold(), text) for text in distinct), reading.key)
         return reading
     _check_others(distinct, reading)
@@ -128,18 +128,20 @@ def ordering(texts: Iterable[str], *, made: bool = False) -> Reading:
     return reading
 
 
-def comparing(comparison: str, pairs: Iterable[tuple[str, str]], *, made: bool = False, raw: bool = True) -> Reading:
+def comparing(
+    comparison: str, pairs: Iterable[tuple[str, str]], *, made: bool = False, raw: bool = True
+) -> ValueReading:
     """The reading by which every pair of a text and a bound compares as it does in a walk; unless the bounds are `raw`,
-    the query has them as plain figures (`Reading.bound`).
+    the query has them as plain figures (`ValueReading.bound`).
     """
     distinct = list(dict.fromkeys(pairs))
     bounds = dict.fromkeys(bound for _, bound in distinct)
     texts = dict.fromkeys(text for text, _ in distinct)
     if comparison in ("=", "!=") and not any(value_of(bound) is not None for bound in bounds):
         alike = {bound: tuple(t for t in texts if t != bound and t.casefold() == bound.casefold()) for bound in bounds}
-        reading = Reading(TEXT, spellings=tuple((bound, some) for bound, some in alike.items() if some))
+        reading = ValueReading(TEXT, spellings=tuple((bound, some) for bound, some in alike.items() if some))
     elif made:
-        reading = Reading(MADE, unit=_unit([*texts, *bounds]), exponents=True)
+        reading = ValueReading(MADE, unit=_unit([*texts, *bounds]), exponents=True)
     else:
         reading = _shape([*texts, *bounds])
     for text, bound in distinct:
@@ -147,57 +149,57 @@ def comparing(comparison: str, pairs: Iterable[tuple[str, str]], *, made: bool =
             plain = bound if raw else reading.bound(bound)
             equal = reading.holds(text, comparison, plain) == compares(comparison, text, bound)
         except ValueError as error:
-            raise Unreadable(_unread(str(error))) from None
+            raise NoReading(_unread(str(error))) from None
         if not equal:
-            raise Unreadable(f'"{text}" {comparison} "{bound}" is read differently by a query')
+            raise NoReading(f'"{text}" {comparison} "{bound}" is read differently by a query')
     return reading
 
 
-def summing(texts: Sequence[str]) -> Reading:
+def summing(texts: Sequence[str]) -> ValueReading:
     """The reading by which texts are added up: numbers of one unit."""
     reading = _shape(texts)
     if reading.form != NUMBER or reading.others:
-        raise Unreadable(_unread(next((text for text in texts if value_of(text) is None), texts[0] if texts else "")))
+        raise NoReading(_unread(next((text for text in texts if value_of(text) is None), texts[0] if texts else "")))
     for text in dict.fromkeys(texts):
         value = value_of(text)
         try:
             if value is None or reading.key(text) != value.number:
                 raise ValueError(text)
         except ValueError as error:
-            raise Unreadable(_unread(str(error))) from None
+            raise NoReading(_unread(str(error))) from None
     return reading
 
 
-def _shape(texts: Iterable[str]) -> Reading:
+def _shape(texts: Iterable[str]) -> ValueReading:
     """The reading that the values among texts look like."""
     found = [(text, value) for text in texts if (value := value_of(text)) is not None]
     values = [text for text, _ in found]
     others = len(values) < len(list(texts))
     if any(value.date for _, value in found):
-        return Reading(DATE, spans=any(".." in text for text in values), others=others)
+        return ValueReading(DATE, spans=any(".." in text for text in values), others=others)
     if found and all(value.unit == CLOCK for _, value in found):
         if len({len(text) for text in values}) > 1:
-            raise Unreadable("times of day with and without seconds do not sort as texts")
-        return Reading(CLOCKED, others=others)
+            raise NoReading("times of day with and without seconds do not sort as texts")
+        return ValueReading(CLOCKED, others=others)
     exponents = any(re.search(r"\d[eE][-+]?\d", text) for text in values)
     commas, large = any("," in text for text in values), any(abs(value.number) >= LARGEST_DECIMAL for _, value in found)
-    return Reading(NUMBER, _unit(values), commas, exponents, large=large, others=others)
+    return ValueReading(NUMBER, _unit(values), commas, exponents, large=large, others=others)
 
 
 def _unit(texts: Iterable[str]) -> str:
     units = {value.unit for text in texts if (value := value_of(text)) is not None and value.unit}
     if len(units) > 1:
-        raise Unreadable(f"the values have different units: {', '.join(sorted(units))}")
+        raise NoReading(f"the values have different units: {', '.join(sorted(units))}")
     return units.pop() if units else ""
 
 
-def _check_others(texts: Iterable[str], reading: Reading) -> None:
+def _check_others(texts: Iterable[str], reading: ValueReading) -> None:
     for text in texts:
         try:
             if (reading.key(text) is None) != (value_of(text) is None):
                 raise ValueError(text)
         except ValueError as error:
-            raise Unreadable(_unread(str(error))) from None
+            raise NoReading(_unread(str(error))) from None
 
 
 def _check_order(pairs: Sequence[tuple[float | str, str]], key: Callable[[str], float | str | None]) -> None:
@@ -205,10 +207,10 @@ def _check_order(pairs: Sequence[tuple[float | str, str]], key: Callable[[str], 
     try:
         keyed = [(rank, key(text), text) for rank, text in pairs]
     except ValueError as error:
-        raise Unreadable(_unread(str(error))) from None
+        raise NoReading(_unread(str(error))) from None
     for (rank, before, one), (next_rank, after, two) in pairwise(keyed):
         if (rank == next_rank) != (before == after) or before > after:  # type: ignore[operator]
-            raise Unreadable(f'"{one}" and "{two}" do not sort in a query as they do in a walk')
+            raise NoReading(f'"{one}" and "{two}" do not sort in a query as they do in a walk')
 
 
 def _unread(text: str) -> str:

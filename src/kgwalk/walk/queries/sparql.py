@@ -30,25 +30,25 @@ from kgwalk.walk.queries.algebra import (
     Arithmetic,
     ByTime,
     Combined,
-    Compared,
-    Counted,
-    Extreme,
+    ExtremeMembers,
     Filtered,
     Followed,
+    MemberValue,
     Place,
     Plan,
     Quantified,
-    Ranked,
+    RankedMembers,
+    SetSize,
+    SetVerdict,
     Tabled,
     TimesOf,
     Topic,
-    Value,
-    Verdict,
+    ValueVerdict,
     Window,
     hops_of,
 )
 from kgwalk.walk.queries.program import QueryError
-from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, Reading
+from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, ValueReading
 
 _NAME = "SPARQL"
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
@@ -97,7 +97,7 @@ class _Writer:
         step = self.plan[number]
         if self.plan.makes_text(number):
             return _group(self._pattern(number, "?name"), "SELECT DISTINCT ?name WHERE ")
-        if isinstance(step, Ranked):
+        if isinstance(step, RankedMembers):
             body = self._ranked(step, "?answer", "?value") + "\n" + self._text("?answer", "?name")
             return _group(body, "SELECT ?answer ?name WHERE ", f" ORDER BY {_order(step, '?value')}")
         if isinstance(step, Tabled):
@@ -148,17 +148,17 @@ class _Writer:
                 return self._quantified(step, x)
             case Filtered() as step:
                 return self._filtered(step, x)
-            case Extreme() as step:
+            case ExtremeMembers() as step:
                 return self._extreme(step, x)
-            case Ranked() as step:
+            case RankedMembers() as step:
                 return self._ranked(step, x, self._new())
             case Place(source, n):
                 ranked = self.plan[source]
-                assert isinstance(ranked, Ranked)
+                assert isinstance(ranked, RankedMembers)
                 return self._ranked(ranked, x, self._new(), place=n)
             case Tabled(source, _):
                 return self._pattern(source, x)
-            case Counted(source):
+            case SetSize(source):
                 member = self._new()
                 body = self._pattern(source, member)
                 return _group(_group(body, f"SELECT (STR(COUNT(DISTINCT {member})) AS {x}) WHERE "))
@@ -166,10 +166,10 @@ class _Writer:
                 return self._aggregated(step, x)
             case Arithmetic() as step:
                 return self._arithmetic(step, x)
-            case Compared(left, comparison, right, reading):
+            case ValueVerdict(left, comparison, right, reading):
                 (one, first), (two, second) = self._operand(left), self._operand(right)
                 return f"{one}{two}BIND({_yes(holds(reading, first, comparison, second))} AS {x})"
-            case Verdict(how, left, right):
+            case SetVerdict(how, left, right):
                 return self._verdict(how, left, right, x)
             case TimesOf(source, hop, others):
                 start, end = self._new(), self._new()
@@ -238,20 +238,20 @@ class _Writer:
             return f"{self._values(step.source, step.value, x, self._new())}\n{_group(found, 'MINUS ')}"
         return found
 
-    def _keyed(self, source: int, value: Value, x: str, key_name: str, reading: Reading) -> str:
+    def _keyed(self, source: int, value: MemberValue, x: str, key_name: str, reading: ValueReading) -> str:
         """The members of a set with what their values are ordered by."""
         found, text = self._new(), self._new()
         lines = [self._values(source, value, x, found), self._text(found, text, value)]
         return "\n".join([*lines, _bound(reading, text, key_name)])
 
-    def _extreme(self, step: Extreme, x: str) -> str:
+    def _extreme(self, step: ExtremeMembers, x: str) -> str:
         best, one, other = self._new(), self._new(), self._new()
         all_keys = self._keyed(step.source, step.value, self._new(), other, step.reading)
         select = f"SELECT ({'MAX' if step.largest else 'MIN'}({other}) AS {best}) WHERE "
         keys = self._keyed(step.source, step.value, x, one, step.reading)
         return f"{_group(_group(all_keys, select))}\n{keys}\nFILTER({one} = {best})"
 
-    def _ranked(self, step: Ranked, x: str, best: str, place: int | None = None) -> str:
+    def _ranked(self, step: RankedMembers, x: str, best: str, place: int | None = None) -> str:
         one = self._new()
         keys = self._keyed(step.source, step.value, x, one, step.reading)
         select = f"SELECT {x} ({'MAX' if step.largest else 'MIN'}({one}) AS {best}) WHERE "
@@ -392,7 +392,7 @@ class _Writer:
 
     # Values: a pattern that binds a member and a value of it, a term or, if it was worked out, a number or text
 
-    def _values(self, source: int, value: Value, x: str, found: str) -> str:
+    def _values(self, source: int, value: MemberValue, x: str, found: str) -> str:
         if value.how in ("", *TIMES):
             return f"{self._things(source, x)}\n{self._ends(value, x, found)}"
         end = self._new()
@@ -413,7 +413,7 @@ class _Writer:
         again = f"{again}\n{self._text(found, text)}\n{_bound(value.inner, text, one)}"
         return f"{totals}\n{again}\nFILTER({one} = {best})"
 
-    def _ends(self, value: Value, x: str, end: str) -> str:
+    def _ends(self, value: MemberValue, x: str, end: str) -> str:
         """What a value's path leads to from a member, of those that count; of a time, its text."""
         if value.how not in TIMES:
             return f"{self._path(x, value.path, end)}{self._among(end, value)}"
@@ -425,12 +425,12 @@ class _Writer:
             ways.append(f"{self._dated(x, way[0], other, time)}{self._among(other, value)}\n{text}")
         return ways[0] if len(ways) == 1 else " UNION ".join(map(_group, ways))
 
-    def _among(self, end: str, value: Value) -> str:
+    def _among(self, end: str, value: MemberValue) -> str:
         if value.among is None:
             return ""
         return "\n" + _group(self._things(value.among, end), "MINUS " if value.outside else "")
 
-    def _all_values(self, source: int, value: Value, x: str, end: str) -> str:
+    def _all_values(self, source: int, value: MemberValue, x: str, end: str) -> str:
         """Every value once for each node before the last hop that has it."""
         ways, nodes = [], ""
         for at, way in enumerate(value.path):
@@ -445,7 +445,7 @@ class _Writer:
         select = f"SELECT DISTINCT {x} {nodes} {end}{' ?way' * (len(ways) > 1)} WHERE "
         return _group(_group(body, select))
 
-    def _text(self, x: str, text: str, value: Value | None = None) -> str:
+    def _text(self, x: str, text: str, value: MemberValue | None = None) -> str:
         """The text of a term: its label, of a literal what it says; of what was worked out, itself."""
         if value is not None and (value.is_number or value.how in TIMES):
             return f"BIND({x} AS {text})"
@@ -455,7 +455,7 @@ class _Writer:
         return f"OPTIONAL {{ {x} {self.label} {label} }} BIND(COALESCE({label}, STR({x})) AS {text})"
 
 
-def _order(step: Ranked, x: str) -> str:
+def _order(step: RankedMembers, x: str) -> str:
     return f"DESC({x})" if step.largest else x
 
 
@@ -463,10 +463,10 @@ def _yes(condition: str) -> str:
     return f'IF({condition}, "yes", "no")'
 
 
-def key(reading: Reading, text: str) -> str:
+def key(reading: ValueReading, text: str) -> str:
     """What a value is ordered by: a number, or a text that sorts as the value does.
 
-    >>> key(Reading(NUMBER, unit="$", commas=True), "?t")
+    >>> key(ValueReading(NUMBER, unit="$", commas=True), "?t")
     'xsd:decimal(REPLACE(REPLACE(REPLACE(?t, ",", ""), "\\\\\\\\$", ""), "^ +| +$", ""))'
     """
     if reading.form == DATE:
@@ -480,7 +480,7 @@ def key(reading: Reading, text: str) -> str:
     return f"xsd:{'double' if reading.exponents or reading.large else 'decimal'}({plain})"
 
 
-def _bound(reading: Reading, text: str, x: str) -> str:
+def _bound(reading: ValueReading, text: str, x: str) -> str:
     """A line that binds what a value is ordered by, and leaves out what is none."""
     line = f"BIND({key(reading, text)} AS {x})"
     if not reading.others:
@@ -491,7 +491,7 @@ def _bound(reading: Reading, text: str, x: str) -> str:
     return f"FILTER(REGEX({text}, {literal(f'^[{allowed}]+$')})) {line}"
 
 
-def _begin(reading: Reading, text: str) -> str:
+def _begin(reading: ValueReading, text: str) -> str:
     if not reading.spans:
         return f"SUBSTR({text}, 1, 10)"
     return f'IF(CONTAINS({text}, ".."), STRBEFORE({text}, ".."), SUBSTR({text}, 1, 10))'
@@ -511,10 +511,10 @@ def _until(time: str) -> str:
     return f'IF({end} = "", "9999-99-99", {_last(end)})'
 
 
-def holds(reading: Reading, left: str, comparison: str, right: str, plain: bool = False) -> str:
+def holds(reading: ValueReading, left: str, comparison: str, right: str, plain: bool = False) -> str:
     """A condition; `plain`: the right side is a number already."""
     if reading.form != DATE:
-        read = Reading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
+        read = ValueReading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
         return f"{key(reading, left)} {comparison} {right if plain else key(read, right)}"
     first, since = key(reading, left), key(reading, right)
     until = _last(_begin(reading, right))

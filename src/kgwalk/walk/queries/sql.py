@@ -21,24 +21,24 @@ from kgwalk.walk.queries.algebra import (
     Arithmetic,
     ByTime,
     Combined,
-    Compared,
-    Counted,
-    Extreme,
+    ExtremeMembers,
     Filtered,
     Followed,
+    MemberValue,
     Place,
     Plan,
     Quantified,
-    Ranked,
+    RankedMembers,
+    SetSize,
+    SetVerdict,
     Tabled,
     TimesOf,
     Topic,
-    Value,
-    Verdict,
+    ValueVerdict,
     Window,
 )
 from kgwalk.walk.queries.program import QueryError
-from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, Reading
+from kgwalk.walk.queries.readings import DATE, MADE, NUMBER, ValueReading
 
 # The first and the last day of a fact as texts: an open beginning sorts before all years, an open end after them.
 _PARTS = """SELECT head, relation, tail, time,
@@ -89,7 +89,7 @@ class _Writer:
     def _answer(self) -> str:
         number = self.plan.answer
         match self.plan[number]:
-            case Ranked():
+            case RankedMembers():
                 return f"SELECT name FROM s{number} ORDER BY place"
             case Tabled(_, columns):
                 tables = [(title, self._texts(f"s{number}", value)) for title, value in columns]
@@ -124,27 +124,27 @@ class _Writer:
                 body = self._quantified(step)
             case Filtered() as step:
                 body = self._filtered(step)
-            case Extreme(source, value, largest, reading):
+            case ExtremeMembers(source, value, largest, reading):
                 values = self._values(f"s{source}", value)
                 best = f"SELECT {'MAX' if largest else 'MIN'}({key(reading, 'value')}) FROM {values}"
                 body = f"SELECT DISTINCT name FROM {values} WHERE {key(reading, 'value')} = ({best})"
-            case Ranked() as step:
+            case RankedMembers() as step:
                 columns = "name, place"
                 body = self._ranked(step)
             case Place(source, n):
                 body = f"SELECT name FROM s{source} WHERE place = {n}"
-            case Counted(source):
+            case SetSize(source):
                 body = f"SELECT CAST(COUNT(*) AS VARCHAR) FROM s{source}"
             case Aggregated() as step:
                 body = self._aggregated(step)
             case Arithmetic() as step:
                 body = _arithmetic(step)
-            case Verdict(how, left, right):
+            case SetVerdict(how, left, right):
                 both = f"SELECT name FROM s{left} INTERSECT SELECT name FROM s{right}"
                 outside = f"SELECT name FROM s{left} EXCEPT SELECT name FROM s{right}"
                 yes = f"EXISTS (SELECT 1 FROM s{left}) AND NOT EXISTS ({outside})"
                 body = _yes(f"EXISTS ({both})" if how == "overlap" else yes)
-            case Compared(left, comparison, right, reading):
+            case ValueVerdict(left, comparison, right, reading):
                 body = _yes(holds(reading, _operand(left), comparison, _operand(right)))
             case Tabled(source, _):
                 body = f"SELECT name FROM s{source}"
@@ -196,7 +196,7 @@ class _Writer:
             return f"SELECT DISTINCT name FROM {values} WHERE name NOT IN ({found})"
         return found.replace("SELECT", "SELECT DISTINCT", 1)
 
-    def _ranked(self, step: Ranked) -> str:
+    def _ranked(self, step: RankedMembers) -> str:
         values, best = self._values(f"s{step.source}", step.value), "MAX" if step.largest else "MIN"
         number = key(step.reading, "value")
         order = f"ORDER BY {best}({number}){' DESC' * step.largest}"
@@ -303,7 +303,7 @@ class _Writer:
 
     # Values
 
-    def _values(self, source: str, value: Value) -> str:
+    def _values(self, source: str, value: MemberValue) -> str:
         """A table (name, value): texts, or numbers where the value is one."""
         if value.how == "":
             return self._pairs(source, value.path)
@@ -329,7 +329,7 @@ class _Writer:
             body = f"SELECT name, CAST(PRINTF('%.12g', {total}) AS DOUBLE) FROM {ends} GROUP BY name"
         return self._table(self._fresh("v"), "name, value", body)
 
-    def _texts(self, source: str, value: Value) -> str:
+    def _texts(self, source: str, value: MemberValue) -> str:
         """The same with numbers as they are written."""
         values = self._values(source, value)
         if not value.is_number:
@@ -337,7 +337,7 @@ class _Writer:
         body = f"SELECT name, {written('value', value.unit)} FROM {values}"
         return self._table(self._fresh("v"), "name, value", body)
 
-    def _times(self, source: str, value: Value) -> str:
+    def _times(self, source: str, value: MemberValue) -> str:
         part = "f.since" if value.how == "start" else "f.until"
         ways = [
             f"SELECT DISTINCT s.name, {part} FROM {source} s JOIN {self._join(way[0], 's.name', dated=True)}"
@@ -346,7 +346,7 @@ class _Writer:
         ]
         return self._table(self._fresh("v"), "name, value", " UNION ".join(ways))
 
-    def _among(self, end: str, value: Value) -> str:
+    def _among(self, end: str, value: MemberValue) -> str:
         if value.among is None:
             return ""
         return f" AND {end} {'NOT ' * value.outside}IN (SELECT name FROM s{value.among})"
@@ -375,14 +375,14 @@ def _operand(operand: int | str) -> str:
     return literal(operand) if isinstance(operand, str) else f"(SELECT name FROM s{operand})"
 
 
-def _is_number(reading: Reading) -> bool:
+def _is_number(reading: ValueReading) -> bool:
     return reading.form in (NUMBER, MADE)
 
 
-def key(reading: Reading, text: str) -> str:
+def key(reading: ValueReading, text: str) -> str:
     """What a value is ordered by: a number, or a text that sorts as the value does.
 
-    >>> key(Reading(NUMBER, unit="EUR", commas=True), "value")
+    >>> key(ValueReading(NUMBER, unit="EUR", commas=True), "value")
     "CAST(TRIM(REPLACE(REPLACE(value, ',', ''), 'EUR', '')) AS DOUBLE)"
     """
     if reading.form == MADE:
@@ -396,30 +396,30 @@ def key(reading: Reading, text: str) -> str:
     return _guarded(reading, f"CAST({plain} AS DOUBLE)", plain)
 
 
-def _guarded(reading: Reading, read: str, text: str) -> str:
+def _guarded(reading: ValueReading, read: str, text: str) -> str:
     """Null for a text that is no value."""
     if not reading.others:
         return read
     return f"CASE WHEN {text} <> '' AND TRIM({text}, {literal(reading.characters)}) = '' THEN {read} END"
 
 
-def _begin(reading: Reading, text: str) -> str:
+def _begin(reading: ValueReading, text: str) -> str:
     if not reading.spans:
         return f"SUBSTR({text}, 1, 10)"
     return f"CASE WHEN INSTR({text}, '..') > 0 THEN SUBSTR({text}, 1, INSTR({text}, '..') - 1) ELSE {text} END"
 
 
-def _last(reading: Reading, text: str) -> str:
+def _last(reading: ValueReading, text: str) -> str:
     begin = _begin(reading, text)
     ends = f"WHEN 4 THEN {begin} || '-12-31' WHEN 7 THEN {begin} || '-31' ELSE SUBSTR({begin}, 1, 10) END"
     return _guarded(reading, f"CASE LENGTH({begin}) {ends}", text)
 
 
-def holds(reading: Reading, left: str, comparison: str, right: str, plain: bool = False) -> str:
+def holds(reading: ValueReading, left: str, comparison: str, right: str, plain: bool = False) -> str:
     """A condition; `plain`: the right side is a number already, or a text as it is."""
     sign = {"!=": "<>"}.get(comparison, comparison)
     if reading.form != DATE:
-        read = Reading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
+        read = ValueReading(NUMBER, unit=reading.unit) if reading.form == MADE else reading
         bound = right if plain else key(read, right)
         return f"{key(reading, left)} {sign} {bound}"
     first, since, until = key(reading, left), key(reading, right), _last(reading, right)
