@@ -69,9 +69,8 @@ class _Planner:
         self.number: dict[int, int] = {at: at for at in range(1, program.starts + 1)}  # of the walk -> of the plan
         self.dates_checked = False
         self.read: set[str] = set()
-        self._ranks: dict[
-            int, tuple[dict[str, list[str]], ValueReading, bool]
-        ] = {}  # what sets in order are ordered by
+        # what sets in order are ordered by: the values of members, how they are read, whether the largest is first
+        self._ranks: dict[int, tuple[dict[str, list[str]], ValueReading, bool]] = {}
 
     def plan(self) -> Plan:
         for name in self.program.topics:
