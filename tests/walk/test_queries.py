@@ -137,6 +137,7 @@ BY_HAND = [
     ('tail_entities("order 7", "item"); average($1, "price/amount")', "43.33333333 EUR"),
     ('union("Ann", "Bob"); least($1, "salary")', "100"),
     ('union("Ann", "Bob"); greatest($1, "born")', "1991"),
+    ('sum("chair", "width|height"); least("table", "width|height"); subtract($1, $2)', "55"),
     ('tail_entities("Bob", "salary"); tail_entities("Ann", "salary"); subtract($1, $2)', "1100"),
     ('subtract("90 EUR", "20 EUR")', "70 EUR"),
     ('tail_entities("Ann", "born"); subtract($1, "1990-04-29")', "2 days"),
@@ -200,6 +201,13 @@ def test_a_table_has_a_row_for_each_member(shop: StoredGraph, engines: Engines) 
             row[0]: [set(cell.split("; ")) for cell in row[1:]] for row in engine.rows(query_of(walk, shop, language))
         }
         assert rows == {"Ann": [{"Sales"}, {"100"}, {"2"}], "Cem": [{"Design"}, {"250", "90"}, {"0"}]}, language
+
+
+def test_columns_called_alike_stay_apart(shop: StoredGraph, engines: Engines) -> None:
+    walk = program(shop, 'union("Ann", "Cem"); table($1, "works_in", "works_in")')
+    rows = engines["sparql"].rows(query_of(walk, shop, "sparql"))
+    assert sorted(rows) == [("Ann", "Sales", "Sales"), ("Cem", "Design", "Design")]
+    assert query_of(walk, shop, "cypher").endswith("x[1] AS `works_in`, x[2] AS `works_in 2`;\n")
 
 
 # How they look

@@ -97,10 +97,10 @@ class _Writer:
         if isinstance(step, Tabled):
             self.number = len(self.plan.steps) + 1
             rows = self._members(step.source, [value for _, value in step.columns])
-            cells = [
-                f"{self._texts(f'x[{at}]', value)} AS {identifier(title)}"
-                for at, (title, value) in enumerate(step.columns, 1)
-            ]
+            titles, cells = ["name"], list[str]()
+            for at, (title, value) in enumerate(step.columns, 1):
+                titles.append(f"{title} {at}" if title in titles else title)
+                cells.append(f"{self._texts(f'x[{at}]', value)} AS {identifier(titles[-1])}")
             self.lines.append(f"UNWIND {rows} AS x RETURN x[0] AS name, {', '.join(cells)}")
         else:
             self.lines.append(f"UNWIND s{number} AS name RETURN name")

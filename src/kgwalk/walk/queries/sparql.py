@@ -108,9 +108,11 @@ class _Writer:
     def _table(self, step: Tabled) -> str:
         lines = [self._pattern(step.source, "?answer"), self._text("?answer", "?name")]
         names = ["?answer", "?name"]
-        for at, (title, value) in enumerate(step.columns, 1):
+        for title, value in step.columns:
             plain = f"?{title}"
-            names.append(plain if re.fullmatch(r"\?[A-Za-z]\w*", plain, re.ASCII) and plain not in names else f"?c{at}")
+            # a variable called as the column, unless another is, or might be, called so
+            free = re.fullmatch(r"\?(?!x\d)[A-Za-z]\w*", plain, re.ASCII) and plain not in names
+            names.append(plain if free else self._new())
             found, text = self._values(step.source, value, "?answer", cell := self._new()), self._new()
             body = f"{found}\n{self._text(cell, text, value)}"
             shown = _written(text, value.unit) if value.is_number else text
@@ -432,17 +434,17 @@ class _Writer:
 
     def _all_values(self, source: int, value: MemberValue, x: str, end: str) -> str:
         """Every value once for each node before the last hop that has it."""
-        ways, nodes = [], ""
+        ways, nodes, number = [], "", self._new() if len(value.path) > 1 else ""
         for at, way in enumerate(value.path):
             node = nodes = self._new()
             before = self._path(x, (way[:-1],), node) if way[:-1] else f"BIND({x} AS {node})"
-            which = f"\nBIND({at} AS ?way)" if len(value.path) > 1 else ""
+            which = f"\nBIND({at} AS {number})" if number else ""
             ways.append((f"{self._things(source, x)}\n{before}\n{self._path(node, (way[-1:],), end)}{which}", node))
         body = ways[0][0]
         if len(ways) > 1:
             nodes = self._new()
             body = " UNION ".join(_group(f"{lines}\nBIND({node} AS {nodes})") for lines, node in ways)
-        select = f"SELECT DISTINCT {x} {nodes} {end}{' ?way' * (len(ways) > 1)} WHERE "
+        select = f"SELECT DISTINCT {' '.join(filter(None, [x, nodes, end, number]))} WHERE "
         return _group(_group(body, select))
 
     def _text(self, x: str, text: str, value: MemberValue | None = None) -> str:
