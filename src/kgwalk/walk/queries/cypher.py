@@ -164,9 +164,10 @@ class _Writer:
             case RankedMembers():
                 keys = self._keys(step)
                 self.lines.append(f"UNWIND {keys} AS x")
-                self._with("x", more=f" ORDER BY x[1]{' DESC' * step.largest} WHERE x[1] IS NOT NULL")
+                self._with("x[0] AS n", "x[1] AS k")  # so that no row carries all the others while they are sorted
+                self._with("n", "k", more=f" ORDER BY k{' DESC' * step.largest} WHERE k IS NOT NULL")
                 cut = "" if step.size is None else f"[0..{step.size}]"
-                self._make(number, f"collect(x[0]){cut}")
+                self._make(number, f"collect(n){cut}")
             case Place(source, n):
                 self._make(number, f"s{source}[{n - 1}..{n}]")
             case SetSize(source):
