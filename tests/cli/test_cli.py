@@ -897,6 +897,21 @@ def test_a_program_is_walked_without_a_model(cli: Callable[..., Done]) -> None:
     assert [turn["text"] for turn in told["walk"]] == ['table($1, "capital", "currency")', "<answer>$2</answer>"]
 
 
+def test_a_program_is_printed_as_a_query(cli: Callable[..., Done]) -> None:
+    """Denmark borders Germany alone; the second call leads nowhere, and is not in the query."""
+    calls = 'tail_entities("Denmark", "borders"); tail_entities("Denmark", "capital"); count($1)'
+    done = cli("kg", "walk", "world", calls, "--as", "sql")
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout.startswith("WITH\ns1(name) AS (SELECT 'Denmark'),\ns2(name)")
+    assert "capital" not in done.stdout
+    told = cli("kg", "walk", "world", calls, "--as", "python", "--json").json
+    assert told["answers"] == ["1"]
+    assert told["query"].endswith("s3 = {str(len(set(s2)))}\nfor name in sorted(s3):\n    print(name)\n")
+    refused = cli("kg", "walk", "world", 'tail_entities("France", "borders"); nth($1, "2")', "--as", "sparql")
+    assert (refused.status, refused.stdout) == (1, "")
+    assert 'no query for `nth($1, "2")`: the set has no order but that of the graph' in refused.stderr
+
+
 def test_a_program_says_yes_and_no_and_that_there_is_nothing(cli: Callable[..., Done]) -> None:
     yes = cli("kg", "walk", "world", 'tail_entities("France", "borders"); is_in("Spain", $1)')
     assert yes.stdout == "yes\n    (France, borders, Spain)\n"

@@ -137,6 +137,27 @@ def test_every_recipe_answers_with_its_evidence(ask: Ask, recipe: str) -> None:
     assert asked["seconds"] > 0
 
 
+def test_the_query_goes_to_stdout_and_the_answer_to_stderr(ask: Ask) -> None:
+    done = ask("what is the capital of Norway?", "--model", "kgwalk", "--as", "sparql")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("PREFIX rdfs:")
+    assert "?x1 <urn:kgwalk:relation:capital> ?answer ." in done.stdout
+    assert "answer: Oslo" in done.stderr
+    asked = json.loads(ask("what is the capital of Norway?", "--model", "kgwalk", "--as", "sql", "--json").stdout)
+    assert (asked["answers"], asked["query"].splitlines()[-1]) == (["Oslo"], "SELECT name FROM s2;")
+
+
+def test_a_walk_that_is_no_algebra_has_no_query(ask: Ask) -> None:
+    done = ask("what is the capital of Norway?", "--recipe", "kg-r1", "--model", "kg-r1", "--as", "sql")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no query: a walk of `kg-r1` is no algebra" in done.stderr
+    told = json.loads(
+        ask("what is the capital of Norway?", "--recipe", "cot", "--model", "cot", "--as", "sql", "--json").stdout
+    )
+    assert (told["answers"], told["query"]) == (["Oslo"], None)
+    assert "no algebra" in told["no_query"]
+
+
 def test_the_walk_goes_to_stderr_and_the_answer_to_stdout(api: str) -> None:
     done = ask_in_a_process(api, "what is the capital of Norway?", "--model", "kgwalk", stderr=subprocess.PIPE)
     assert done.stdout == "Oslo\n    (Norway, capital, Oslo)\n"

@@ -87,6 +87,16 @@ def test_the_answer_in_its_kind(client: httpx.Client, question: str, kind: str, 
         )
 
 
+def test_a_query_that_gives_the_same_answer(client: httpx.Client) -> None:
+    told = client.post("/v1/ask", json={"question": DIRECTORS, "query": "sql"}).json()
+    assert sorted(told["answers"]) == ["Penny Marshall", "Robert Zemeckis"]
+    assert told["query"].splitlines()[1] == "s1(name) AS (SELECT 'Tom Hanks'),"
+    assert told["query"].splitlines()[-1] == "SELECT name FROM s3;"
+    assert events(client, NOT_SAID, query="python")[-1]["no_query"].startswith("the walk says that the graph does not")
+    assert client.post("/v1/ask", json={"question": DIRECTORS, "query": "prolog"}).status_code == 422
+    assert "query" not in client.post("/v1/ask", json={"question": DIRECTORS}).json()
+
+
 def test_the_graph_does_not_say(client: httpx.Client) -> None:
     *_, failed, _, answer = events(client, NOT_SAID)
     assert (failed["ok"], failed["set"], failed["facts"]) == (False, None, [])

@@ -13,6 +13,7 @@ import typer
 
 from kgwalk.cli.options import (
     AdapterOption,
+    AsOption,
     EngineOption,
     RecipeOption,
     ValuesOption,
@@ -40,6 +41,7 @@ EXAMPLES = (
     "kgwalk ask --engine api --model gpt-4o-mini --recipe kg-r1",
     "kgwalk ask 'who directed Big?' --graph films.kg --recipe graph-rft --web articles/",
     "kgwalk ask 'which countries border Austria' --limit 3 --min-confidence 0.5",
+    "kgwalk ask 'which countries border Austria' --as sql | sqlite3 facts.db",
 )
 
 
@@ -77,6 +79,7 @@ def ask(
     ] = None,
     web: WebOption = None,
     values: ValuesOption = None,
+    as_: AsOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout; of questions on stdin, one a line.")
     ] = False,
@@ -86,7 +89,8 @@ def ask(
     Without a graph the bundled one is asked, geography of the world; without a model a small one that runs on a CPU.
     The agent that `kgwalk fit` put beside the graph walks, else the one that comes with kgwalk, if there is one.
     It exits with 0 if there is an answer (to every question on stdin), with 1 if there is none or something failed,
-    with 2 if it is used wrongly, with 3 if the answer is less sure than --min-confidence.
+    with 2 if it is used wrongly, with 3 if the answer is less sure than --min-confidence. With --as the query goes to
+    stdout and the answer to stderr; where no query gives the answer it says why, and exits with 1.
     """
     from kgwalk.config.recipe import load_recipe
     from kgwalk.walk.agent import Agent
@@ -104,7 +108,8 @@ def ask(
     chosen = load_recipe(recipe).with_values([*environment_values(None, web), *again, *(values or [])])
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
-    session = _Session(agent, runs, quiet=json, limit=limit, least=min_confidence)
+    language = None if as_ is None else as_.value
+    session = _Session(agent, runs, quiet=json, limit=limit, least=min_confidence, language=language)
     choice = agent.chosen(adapter, model=model, engine=engine)
     start = None if question is None else session.start(question, topic)  # refused before a model is loaded
     if question is None and topic:
@@ -162,8 +167,18 @@ def _silent() -> Any:
 class _Session:
     """One agent, one question after the other; quiet where JSON is printed."""
 
-    def __init__(self, agent: Agent, runs: int, *, quiet: bool, limit: int | None, least: float | None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        runs: int,
+        *,
+        quiet: bool,
+        limit: int | None,
+        least: float | None,
+        language: str | None = None,  # of the query that is printed in place of the answer
+    ) -> None:
         self.agent, self.runs, self.quiet, self.limit, self.least = agent, runs, quiet, limit, least
+        self.language = language
 
     def start(self, question: str, topics: list[str] | None) -> Start:
         """Where to start; says where the question may mean other entities."""
@@ -180,16 +195,34 @@ class _Session:
         asked = self._walked(question, start)
         if self.quiet:
             print_json(as_json(asked, limit=self.limit, least=self.least))
+        elif self.language is not None:
+            self._show_query(asked)
         else:
             show_answer(asked, self.limit or SHOWN, self.least)
         return self._status(asked)
 
+    def _show_query(self, asked: AskResult) -> None:
+        """The query alone on stdout, so that it can be piped into what runs it; the answer is told beside it."""
+        more = f" ... and {len(asked.answers) - SHOWN:,} more" if len(asked.answers) > SHOWN else ""
+        err.print(f"answer: {', '.join(asked.answers[:SHOWN])}{more}")
+        if asked.no_query is not None:
+            err.print(f"no query: {asked.no_query}", style="red")
+        if asked.query is not None:
+            print(asked.query, end="")
+
     def _status(self, asked: AskResult) -> int:
+        if asked.no_query is not None:
+            return NO_ANSWER
         return NO_ANSWER if not asked.answers else GUESS if asked.is_guess(self.least) else DONE
 
     def _walked(self, question: str, start: Start) -> AskResult:
         watch = (lambda episode, turn: None) if self.quiet else _show
-        return self.agent.ask(question, start, runs=self.runs, watch=watch)
+        asked = self.agent.ask(question, start, runs=self.runs, watch=watch)
+        if self.language is not None:
+            from kgwalk.systems.kgwalk.queries import add_query
+
+            add_query(asked, self.agent.graph, self.agent.protocol, self.language)
+        return asked
 
     def converse(self, topics: list[str] | None) -> int:
         """A session with a person; always done in the end, since having no answer is no failure there."""
@@ -234,6 +267,10 @@ class _Session:
         if self.quiet:
             print_json_line({"question": question, **as_json(asked, limit=self.limit, least=self.least)})
         else:
+            if self.language is not None:
+                err.print(question)
+                self._show_query(asked)
+                return
             out.print(question)
             show_answer(asked, self.limit or SHOWN, self.least)
             out.print()

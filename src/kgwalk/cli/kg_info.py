@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kgwalk.cli.ask import SHOWN, print_answer, show_turn
-from kgwalk.cli.options import GraphArgument, JsonOption, StoreArgument, graph_called, store_at, stored_graph
+from kgwalk.cli.options import AsOption, GraphArgument, JsonOption, StoreArgument, graph_called, store_at, stored_graph
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import Call, KgwalkError
@@ -20,7 +20,8 @@ RELATIONS_EXAMPLES = (
 )
 WALK_EXAMPLES = (
     """kgwalk kg walk world 'tail_entities("France", "borders"); count($1)' · """
-    """kgwalk kg walk world 'top($1, "population", "3")' --kind country · kgwalk kg walk films.kg - < program.txt"""
+    """kgwalk kg walk world 'top($1, "population", "3")' --kind country · kgwalk kg walk films.kg - < program.txt · """
+    """kgwalk kg walk world 'tail_entities("France", "borders")' --as sparql"""
 )
 WIDTH = 40  # characters of a name in an example
 
@@ -64,11 +65,13 @@ def walk(
     limit: Annotated[
         int | None, typer.Option(min=1, help=f"Print at most so many answers (default {SHOWN}; with --json all).")
     ] = None,
+    as_: AsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a program of the walking language: the calls that an agent writes, without a model.
 
     Every call makes the next set. An argument is a set ($1), a name, a relation, a path or a value in double quotes.
+    With --as the program is printed as a query that gives the same answer; with --json that is the field `query`.
     """
     from kgwalk.systems.kgwalk.protocol import program as calls_of
     from kgwalk.systems.kgwalk.protocol import run_program
@@ -86,6 +89,15 @@ def walk(
     asked = gathered("", Start(topics), [episode], {"generated": 0, "prompt": 0, "total": 0}, 0.0)
     if not asked.answers:
         asked.nearest = nearest_facts(program, opened, topics or named(calls))
+    if as_ is not None:
+        from kgwalk.walk.queries import query_of
+        from kgwalk.walk.queries.program import program_of
+
+        used = [found for _, found in kinds if found is not None]
+        asked.query = query_of(program_of(episode.turns, topics, used), opened, as_.value)
+        if not json:
+            print(asked.query, end="")
+            return
     if json:
         whole = as_json(asked, limit=limit)
         print_json({name: value for name, value in whole.items() if name not in _OF_A_MODEL})

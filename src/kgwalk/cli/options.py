@@ -69,6 +69,13 @@ class SourceFormat(StrEnum):
     sqlite = "sqlite"
 
 
+class QueryLanguage(StrEnum):
+    sparql = "sparql"
+    cypher = "cypher"
+    sql = "sql"
+    python = "python"
+
+
 class BadRows(StrEnum):
     """What to do about malformed rows of a file of facts."""
 
@@ -93,6 +100,10 @@ AdapterOption = Annotated[
     typer.Option(
         "--adapter", help="A LoRA adapter's folder, shipped or none (default: beside the graph, else shipped)."
     ),
+]
+AsOption = Annotated[
+    QueryLanguage | None,
+    typer.Option("--as", help="Print a query that gives the same answer: sparql, cypher, sql or python."),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 

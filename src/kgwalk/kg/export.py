@@ -22,7 +22,7 @@ from kgwalk.kg.sources.delimited import ESCAPED_MARK, escape, misread_first
 from kgwalk.kg.sources.rdf import ENTITY_IRI, RELATION_IRI, TIME_GRAPH
 from kgwalk.kg.sources.source import RDFS_LABEL
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import KgwalkError
+from kgwalk.types import KgwalkError, UnknownEntity
 
 FORMATS = ("tsv", "nt", "nq")
 OWN_LABEL = "urn:kgwalk:label"  # gives names if rdfs:label is an ordinary relation of the graph
@@ -107,6 +107,44 @@ def label_predicate(store: Store) -> str:
     """The predicate that gives names in an export."""
     ids = store.relation_id
     return RDFS_LABEL if ids is None or ids.number(RDFS_LABEL) is None else OWN_LABEL
+
+
+class ExportTerms:
+    """What an export calls the names of a store: for those who write a query of what was exported."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.label = store, label_predicate(store)
+
+    def entity(self, name: str) -> str:
+        """The RDF term of an entity; of a blank node `_:` and its label, which no query can name."""
+        return self._of(self.store.entity, self.store.entity_id, ENTITY_IRI, name)
+
+    def relation(self, name: str) -> str:
+        return self._of(self.store.relation, self.store.relation_id, RELATION_IRI, name)
+
+    def is_told_apart(self, name: str) -> bool:
+        """Whether a name has more to it than the label, since several things have that."""
+        folder = self.store.folder
+        return "entity.told" in folder and self.store.entity.number(name) in np.asarray(folder["entity.told"])
+
+    def is_dated(self, relation: str) -> bool:
+        """Whether any fact of a relation has a date."""
+        store, number = self.store, self.store.relation_number(relation)
+        if not store.timed or number is None:
+            return False
+        undated = store.date.number("")
+        for group in np.flatnonzero(store.out.relation_array == number).tolist():
+            dates = store.date_of_array[store.out.start[group] : store.out.start[group + 1]]
+            if undated is None or (dates != undated).any():
+                return True
+        return False
+
+    @staticmethod
+    def _of(names: NameTable, ids: NameTable | None, prefix: str, name: str) -> str:
+        number = names.number(name)
+        if number is None:
+            raise UnknownEntity(name)
+        return _term(names, ids, prefix, number)
 
 
 def _terms(term: Callable[[int], str], numbers: npt.NDArray[np.integer]) -> pa.Array:

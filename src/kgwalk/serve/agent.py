@@ -59,6 +59,7 @@ class AgentRequest:
     walks: int | None = None
     limit: int | None = None
     min_confidence: float | None = None
+    query: str | None = None  # the language of a query that gives the same answer
 
     def told(self, asked: AskResult) -> dict[str, Any]:
         """The reply, as this request wants it."""
@@ -171,7 +172,7 @@ class AgentService:
             start, kinds = await asyncio.to_thread(begin)
             told.starts(start, kinds)
             left = max(0.0, ends - monotonic()) * SOFT
-            return await answer_question(
+            asked = await answer_question(
                 wanted.question,
                 graph,
                 protocol=protocol,
@@ -184,6 +185,11 @@ class AgentService:
                 confidence=_confidence(self._settings.adapter),
                 asking=asking,
             )
+            if wanted.query is not None:
+                from kgwalk.systems.kgwalk.queries import add_query
+
+                await asyncio.to_thread(add_query, asked, graph, protocol, wanted.query)
+            return asked
 
         asked = await self._run(walk, deadline, told)
         if asked.stop is StopReason.prompt:

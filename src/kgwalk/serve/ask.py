@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -49,6 +50,7 @@ class AskRoute:
     async def __call__(self, body: bytes, deadline: float) -> HttpReply | ReplyStream:
         asked = refusing(lambda: read_ask(parse(body)))
         wanted = refusing(lambda: wanted_of(asked["question"], asked.get("recipe"), asked))
+        wanted = replace(wanted, query=asked.get("query"))
         if given(asked.get("stream"), False):
             parts = self._parts(wanted, deadline)
             kind, message = STOPPING_WORDS

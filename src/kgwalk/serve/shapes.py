@@ -251,6 +251,12 @@ class AskBody(AgentOptions):
     question: str
     recipe: NotRequired[Annotated[str | None, About("how to walk; a bundled recipe")]]
     stream: NotRequired[Annotated[bool | None, About("server-sent events: the walk as it happens, then the answer")]]
+    query: NotRequired[
+        Annotated[
+            Literal["sparql", "cypher", "sql", "python"] | None,
+            About("a query of this language that gives the same answer; of the recipe `kgwalk`"),
+        ]
+    ]
 
 
 Evidence = Annotated[dict[str, list[EvidenceFact]], About("for each answer a path of facts from a topic")]
@@ -317,6 +323,8 @@ class AskReply(AnswerShape):
     walk: Annotated[list[WalkTurn], About("the turns that led to the answer")]
     votes: NotRequired[Annotated[dict[str, int] | None, About("of several runs: how many gave the answer")]]
     mentions: NotRequired[Annotated[list[MentionBody] | None, About("where the question may mean other entities")]]
+    query: NotRequired[Annotated[str | None, About("that gives the same answer, where one was asked for")]]
+    no_query: NotRequired[Annotated[str | None, About("why there is no such query")]]
 
 
 class TurnAbout(TypedDict):

@@ -374,6 +374,8 @@ class AskResult:
     episodes: list[Episode] = field(default_factory=list)
     walk: list[Turn] = field(default_factory=list)  # of the first run that was answered
     nearest: list[Triple] = field(default_factory=list)  # without an answer: facts nearest to what was asked
+    query: str | None = None  # that gives the same answer, where one was asked for
+    no_query: str | None = None  # why there is none
 
     @property
     def confidence(self) -> float | None:
@@ -440,6 +442,7 @@ def as_json(asked: AskResult, *, limit: int | None = None, least: float | None =
     `confidence` with `calibrated`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without
     one. `columns` and `rows` only of a table, `nearest` only without an answer. With a `limit` so many answers and
     rows, and `left_out` says how many there are more; with a `least` confidence `guess` says whether it is below.
+    Where a query was asked for, `query` is it, or null, and then `no_query` says why.
     """
     shown, rows = asked.answers[:limit], asked.form.rows[:limit]
     facts = {name: asked.evidence.get(name, []) for name in shown}
@@ -477,6 +480,10 @@ def as_json(asked: AskResult, *, limit: int | None = None, least: float | None =
         ]
     if asked.failure is not None:
         value["failure"] = asked.failure
+    if asked.query is not None or asked.no_query is not None:
+        value["query"] = asked.query
+    if asked.no_query is not None:
+        value["no_query"] = asked.no_query
     return value
 
 

@@ -232,7 +232,7 @@ class Sets(NamedSets):
         for name in members.members:
             found = self.values(name, expression)
             texts = bounds if isinstance(bounds, list) else [one.text for one in self.values(name, bounds)]
-            fits = [one for one in found if any(_fits(comparison, one.text, text) for text in texts)]
+            fits = [one for one in found if any(compares(comparison, one.text, text) for text in texts)]
             if comparison == "!=":  # none of its values may be equal
                 fits = found if found and len(fits) == len(found) and texts else []
             if fits:
@@ -314,7 +314,7 @@ class Sets(NamedSets):
         (one, first), (two, second) = self._single(left), self._single(right)
         if comparison not in ("=", "!=") and (value_of(one) is None or value_of(two) is None):
             raise SetError(f'"{escape_name(one if value_of(one) is None else two)}" is not a number or date')
-        return self._verdict(_fits(comparison, one, two), first + second, (one, two))
+        return self._verdict(compares(comparison, one, two), first + second, (one, two))
 
     # Rows
 
@@ -532,7 +532,7 @@ def _whole(text: str, what: str) -> int:
         raise SetError(f'"{escape_name(text)}" is no whole number for {what}') from None
 
 
-def _fits(comparison: str, text: str, bound: str) -> bool:
+def compares(comparison: str, text: str, bound: str) -> bool:
     """Whether a value compares so with another. Only equality is asked of what is no number.
 
     A day in 2010 is in 2010 (=), neither after it nor before it.
