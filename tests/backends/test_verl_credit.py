@@ -19,8 +19,15 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from kgwalk.training.advantages import Rewards
 from kgwalk.training.backends.exchange import TrainerEpisode, token_credit
-from kgwalk.training.backends.verl_credit import NAME, clipped_loss, estimate, rewards_of, token_scores, turn_ends
-from kgwalk.training.backends.verl_optimizer import AdamW
+from kgwalk.training.backends.verl_credit import (
+    NAME,
+    AdamW,
+    clipped_loss,
+    estimate,
+    rewards_of,
+    token_scores,
+    turn_ends,
+)
 from kgwalk.training.backends.verl_plugin import check_registered
 from kgwalk.training.settings import GrpoSettings
 from kgwalk.types import KgwalkError

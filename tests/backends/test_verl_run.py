@@ -95,6 +95,7 @@ VALUES = (
     f"grpo.group={GROUP}",
     "grpo.eval_questions=0",
     "train.stages=['grpo']",
+    "rewards.luck=1.0",  # so that walks of a group differ, whatever the model can
     f"verl.overrides={json.dumps(OVERRIDES)}",
 )
 ENVIRONMENT = os.environ | VARIABLES | {"KGWALK_AGENT": "none"}
@@ -185,6 +186,7 @@ def test_killed_processes_cost_walks_or_time_and_nothing_is_counted_twice(cases:
     rows = list(read_rows(folder / "grpo" / "metrics.jsonl"))
     assert [row["step"] for row in rows] == list(range(1, STEPS + 1))
     assert rows[0]["left_out"] == QUESTIONS * GROUP - by_step[1]
+    assert rows[-1]["grad_norm"] > 0
 
     # What came of it can be asked.
     asked = ["ask", "What is the capital of Norway?", "--recipe", str(folder / "recipe.toml"), "--json"]
@@ -192,5 +194,4 @@ def test_killed_processes_cost_walks_or_time_and_nothing_is_counted_twice(cases:
     answered = subprocess.run(
         [sys.executable, "-m", "kgwalk", *asked, *model], env=ENVIRONMENT, capture_output=True, text=True
     )
-    assert answered.returncode == 0, answered.stderr
-    assert "answers" in json.loads(answered.stdout)
+    assert json.loads(answered.stdout)["stop"] in ("answered", "turns"), answered.stderr

@@ -22,6 +22,7 @@ OVERRIDES = (
     "ray_kwargs.ray_init.num_cpus=32",  # they are places for actors, most of which wait
     "+ray_kwargs.ray_init.include_dashboard=false",
     "+ray_kwargs.ray_init.num_gpus=2",  # nobody looks for them
+    "+ray_kwargs.ray_init._node_ip_address=127.0.0.1",
 )
 # Values of a recipe: two processes that train, one that samples for both, one that walks.
 TWO_PROCESSES = (

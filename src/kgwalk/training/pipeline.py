@@ -200,7 +200,8 @@ def _outside(run: TrainingRun, stages: tuple[str, ...]) -> list[str]:
     """Who runs GRPO, if it is not kgwalk itself, in words."""
     if run.backend == NATIVE or "grpo" not in stages:
         return []
-    several = f"{run.processes.count} processes" if run.processes.count > 1 else "1 process"
+    count = outside(run.backend).processes(run)
+    several = f"{count} processes" if count > 1 else "1 process"
     free = getattr(run.protocol, "constrain", False)
     unbound = "; its walks, and those of validation, are sampled without a grammar" if free else ""
     return [f"grpo runs on {run.backend} {version(run.backend)} in {several}{unbound}"]

@@ -1,8 +1,9 @@
 """Which trainer runs the GRPO stage: the native one, or an outside one by its name.
 
-A backend is a module with two functions: `check(run)` raises before the first stage if the recipe or the installation
-cannot be run on it, and `grpo(run)` runs the stage and returns its report, as `pipeline.grpo` does. All other stages
-are kgwalk's own. The modules are imported when they are asked for: the outside trainers are no dependencies of kgwalk.
+A backend is a module with three functions: `check(run)` raises before the first stage if the recipe or the installation
+cannot be run on it, `processes(run)` says how many processes train, and `grpo(run)` runs the stage and returns its
+report, as `pipeline.grpo` does. All other stages are kgwalk's own. The modules are imported when they are asked for:
+the outside trainers are no dependencies of kgwalk.
 """
 
 from __future__ import annotations

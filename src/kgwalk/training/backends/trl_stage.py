@@ -55,6 +55,11 @@ class TrlLearner:
     processes: Processes
 
 
+def processes(run: TrainingRun) -> int:
+    """How many processes train: those that the launcher started."""
+    return run.processes.count
+
+
 def grpo(run: TrainingRun) -> dict[str, Any]:
     """Learn from the rewards of the model's own walks, on TRL."""
     from kgwalk.training.pipeline import curriculum_of

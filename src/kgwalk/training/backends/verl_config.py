@@ -183,7 +183,7 @@ def _actor(recipe: Recipe, grpo: GrpoSettings, seed: int) -> dict[str, Any]:
         "grad_clip": grpo.clip,
         "optim": {
             "optimizer": "AdamW",
-            "optimizer_impl": "kgwalk.training.backends.verl_optimizer",
+            "optimizer_impl": "kgwalk.training.backends.verl_credit",
             "lr": grpo.lr,
             "betas": [0.9, 0.95],
             "weight_decay": grpo.weight_decay,

@@ -14,11 +14,12 @@ The closing token is an end token that the model did not write: nothing is learn
 native trainer does. On the closing token it leaves how much of the step teaches, and 0 for a walk that does not.
 `clipped_loss` is registered as the policy loss `kgwalk`: it is verl's own clipped loss, over the walks that teach, with
 their totals in place of all. verl counts walks of groups that earned the same, and those that failed, in its means.
+`AdamW` is the native trainer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -170,3 +171,23 @@ def _closing(mask: Sequence[int]) -> int:
     Wherever it stands after the last turn, the loss finds it as the one number that is not on a turn.
     """
     return turn_ends(mask)[-1] + 1
+
+
+def AdamW(
+    parameters: Iterable[torch.nn.Parameter], *, weight_decay: float, betas: Iterable[float], **options: Any
+) -> torch.optim.AdamW:
+    """The native trainer's optimiser: matrices decay, biases and the weights of norms do not (KG-R1, appendix D.4).
+
+    verl builds what `optim.optimizer` and `optim.optimizer_impl` name, and would give all weights the same decay.
+
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> [(group["weight_decay"], len(group["params"])) for group in
+    ...     AdamW(layer.parameters(), weight_decay=0.5, betas=(0.9, 0.95), lr=1e-3).param_groups]
+    [(0.5, 1), (0.0, 1)]
+    """
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    decayed = [parameter for parameter in learning if parameter.ndim >= 2]
+    others = [parameter for parameter in learning if parameter.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    first, second = betas
+    return torch.optim.AdamW([group for group in groups if group["params"]], betas=(first, second), **options)

@@ -71,6 +71,12 @@ def check(run: TrainingRun) -> None:
         raise KgwalkError(f"verl cannot be used here: {said[-1]}; install requirements/verl.txt with kgwalk beside it")
 
 
+def processes(run: TrainingRun) -> int:
+    """How many processes train."""
+    settings = read_section(VerlSettings, run.recipe, "verl")
+    return settings.nodes * settings.gpus
+
+
 def grpo(run: TrainingRun) -> dict[str, Any]:
     """Run the stage from where it stopped to its end; its last weights are the run's result."""
     settings = read_section(GrpoSettings, run.recipe, "grpo")
