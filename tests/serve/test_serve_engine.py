@@ -19,7 +19,7 @@ import pytest
 
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
-from kgwalk.cli.serve import _agent as served_agent
+from kgwalk.cli.serve import chosen_agent as served_agent
 from kgwalk.kg.store import StoredGraph
 from kgwalk.llm import engine as kinds
 from kgwalk.llm.engine import Engine, ScriptedEngine
