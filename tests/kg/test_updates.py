@@ -22,7 +22,7 @@ from conftest import FILMS, store_of
 from kgwalk.kg import blocks, files
 from kgwalk.kg.build import build
 from kgwalk.kg.compact import compact
-from kgwalk.kg.export import export
+from kgwalk.kg.export import ExportTerms, export
 from kgwalk.kg.files import sole_writer_of_store
 from kgwalk.kg.graph import find_among
 from kgwalk.kg.journal import KeyedFact as Fact
@@ -92,6 +92,35 @@ def test_a_relation_without_a_fact_left_is_gone_and_may_come_back(tmp_path: Path
     update_facts(store, [Fact(*FIVE[4])])
     assert facts_of(open_graph(store)) == sorted(FIVE)
     assert open_graph(store).store.changes == {"batches": 2, "added": 0, "removed": 0, "aliases": 0}
+
+
+def test_nothing_is_found_of_what_is_gone(tmp_path: Path) -> None:
+    """Not by its exact name; and a store without any fact is no damaged one."""
+    store = five(tmp_path)
+    update_facts(store, remove=[Fact(*FIVE[3])])
+    assert "Ron Howard" not in [one.name for one in open_graph(store).find("Ron Howard")]
+    update_facts(store, remove=[Fact(*fact) for fact in FIVE])
+    assert list(open_graph(store).match("Big", "directed_by")) == []
+
+
+def test_dates_are_told_of_added_facts_too(tmp_path: Path) -> None:
+    """Which relations have dates decides how a SPARQL query asks for their facts."""
+    store = store_of(tmp_path, [("A", "mayor", "B", "2001"), ("A", "near", "C", "")]).store.folder.path
+    assert [ExportTerms(open_graph(store).store).is_dated(name) for name in ("mayor", "near")] == [True, False]
+    update_facts(store, add=[Fact("A", "head", "E", "2010")])
+    dated = [ExportTerms(open_graph(store).store).is_dated(name) for name in ("mayor", "near", "head")]
+    assert dated == [True, False, True]
+
+
+def test_a_link_to_a_store_has_its_lock_and_stays_a_link(tmp_path: Path) -> None:
+    store, linked = five(tmp_path), tmp_path / "link.kg"
+    linked.symlink_to(store)
+    update_facts(linked, add=[Fact("Cast Away", "starred_actors", "Tom Hanks")])
+    with sole_writer_of_store(store), pytest.raises(StoreError), sole_writer_of_store(linked):
+        pass
+    assert compact(linked) is not None
+    assert linked.is_symlink()
+    assert len(facts_of(open_graph(store))) == 6
 
 
 def test_times(tmp_path: Path) -> None:

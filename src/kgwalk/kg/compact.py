@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kgwalk.kg.build import BuildReport, build_blocks
 from kgwalk.kg.bulk_names import arrow_names, write_table
+from kgwalk.kg.export import told_apart
 from kgwalk.kg.files import HEADER, FolderWriter
 from kgwalk.kg.names import ALIASES
 from kgwalk.kg.sources.source import Block, Labels, TripleBlock
@@ -43,7 +44,7 @@ class CompactReport:
 
 def compact(target: str | Path, *, memory: int = 1 << 30, progress: Progress = silent) -> CompactReport | None:
     """Build the store at `target` anew with its updates; None if it has none."""
-    target = Path(target)
+    target = Path(target).resolve()  # a link stays one, and has the same lock
     if not (target / JOURNAL).exists():
         open_graph(target)  # says what is wrong, if it is no store
         return None
@@ -133,7 +134,7 @@ def _labels(graph: StoredGraph) -> Iterator[Labels]:
         ("relation", store.relation, store.relation_id, graph.live_relations()),
     )
     for prefix, names, ids, numbers in tables:
-        told = _suffixes(store, prefix)
+        told = told_apart(store, prefix)
         for start in range(0, len(numbers), _BLOCK):
             some = list(numbers[start : start + _BLOCK])
             labels = [
@@ -144,17 +145,6 @@ def _labels(graph: StoredGraph) -> Iterator[Labels]:
     if store.given_names:
         given = [(store.entity_id[number], name) for name, number in store.given_names if number not in store.gone]
         yield Labels(_strings([key for key, _ in given]), _strings([name for _, name in given]), 1)
-
-
-def _suffixes(store: Store, prefix: str) -> dict[str, int]:
-    """The bytes that were put after a label to tell it apart, by key."""
-    built, folder = store.built, store.folder
-    if f"{prefix}.told" not in folder:
-        return {}
-    ids = built.entity_id if prefix == "entity" else built.relation_id
-    assert ids is not None
-    told, added = (np.asarray(folder[f"{prefix}.{name}"]).tolist() for name in ("told", "suffix"))
-    return dict(zip(ids.several(told), added, strict=True))
 
 
 def _without(name: str, suffix: int) -> str:

@@ -133,7 +133,7 @@ class ExportTerms:
         if not store.timed or number is None:
             return False
         undated = store.date.number("")
-        for group in np.flatnonzero(store.out.relation_array == number).tolist():
+        for group in np.flatnonzero(np.asarray(store.out.relation_array) == number).tolist():
             dates = store.date_of_array[store.out.start[group] : store.out.start[group + 1]]
             if undated is None or (dates != undated).any():
                 return True
@@ -178,15 +178,23 @@ def _time_term(dates: NameTable, number: int) -> str:
     return f"<{TIME_GRAPH}{quote(dates[number], safe='')}>" if dates[number] else ""
 
 
+def told_apart(store: Store, prefix: str) -> dict[str, int]:
+    """The bytes that were put after a label to tell it from a homonym, by key: updates give relations other numbers."""
+    built, folder = store.built, store.folder
+    if f"{prefix}.told" not in folder:
+        return {}
+    ids = built.entity_id if prefix == "entity" else built.relation_id
+    assert ids is not None
+    told, added = (np.asarray(folder[f"{prefix}.{name}"]).tolist() for name in ("told", "suffix"))
+    return dict(zip(ids.several(told), added, strict=True))
+
+
 def _labels(
     store: Store, prefix: str, numbers: Sequence[int], term: Callable[[int], str], predicate: str
 ) -> Iterator[bytes]:
     """The labels of IRIs and blank nodes, as they were before homonyms were told apart."""
-    names = store.entity if prefix == "entity" else store.relation
-    told: dict[int, int] = {}
-    if f"{prefix}.told" in store.folder:
-        told_and_added = (np.asarray(store.folder[f"{prefix}.{name}"]).tolist() for name in ("told", "suffix"))
-        told = dict(zip(*told_and_added, strict=True))
+    names, ids = (store.entity, store.entity_id) if prefix == "entity" else (store.relation, store.relation_id)
+    told = told_apart(store, prefix)
     property_ = str(NamedNode(predicate))
     for start in range(0, len(numbers), _BLOCK):
         lines: list[str] = []
@@ -194,6 +202,7 @@ def _labels(
             subject = term(number)
             if not subject.startswith('"'):
                 label = names[number].encode()
-                text = label[: len(label) - told.get(number, 0)].decode()
+                suffix = told.get(ids[number], 0) if told and ids is not None else 0
+                text = label[: len(label) - suffix].decode()
                 lines.append(f"{subject} {property_} {Literal(text)} .\n")
         yield "".join(lines).encode()

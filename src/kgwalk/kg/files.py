@@ -366,7 +366,8 @@ def locked(path: Path, target: Path) -> BinaryIO:
 @contextlib.contextmanager
 def sole_writer_of_store(target: Path, wait: float = 0.0) -> Iterator[None]:
     """While this process changes the store no other may, nor build it anew; waits so many seconds for another."""
-    place = target.absolute().parent / f".{target.name}.lock"
+    target = target.resolve()  # one lock for a store, however it is called
+    place = target.parent / f".{target.name}.lock"
     until = time.monotonic() + wait
     while True:
         try:

@@ -4,8 +4,8 @@
         graph.relations("Big")
 
 Every call goes to `POST /kg/query`; `batch` sends many queries in one request, and calls of several threads share one.
-A graph does not change while it is served, so answers are cached. Which of several servers is asked, and what happens
-when one is dead, is in `http_servers`; the other end of the route is in `serve`.
+Answers are cached: who has asked before does not see a later update. Which of several servers is asked, and what
+happens when one is dead, is in `http_servers`; the other end of the route is in `serve`.
 """
 
 from __future__ import annotations

@@ -175,9 +175,18 @@ class GraphServers:
 
     def _compare(self, server: _Server) -> None:
         """Refuse a server that serves another graph than the first: answers would change with who gives them."""
-        info = _info_of(server, _read(server, server.send("GET", "/kg/graphs", None)), self._graph)
+        info = self._info_by(server)
         with self._lock:
-            first, known = self._info = self._info or (server, info)
+            first, known = self._info or (server, info)
+        if first is not server and known != info:  # it may have been updated since the first server was asked
+            try:
+                known = self._info_by(first)
+            except http.RequestFailed:  # it is compared when it is back
+                first = server
+        if first is server:
+            known = info
+        with self._lock:
+            self._info = (first, known)
         if other := [name for name in known.keys() & info.keys() if known[name] != info[name]]:
             name = min(other, key=list(known).index)
             raise RemoteError(
@@ -185,6 +194,9 @@ class GraphServers:
                 "  Give addresses of servers of the same store: copy its folder, or build it from the same files."
             )
         server.compared = True
+
+    def _info_by(self, server: _Server) -> dict[str, Any]:
+        return _info_of(server, _read(server, server.send("GET", "/kg/graphs", None)), self._graph)
 
     def _unreachable(self, path: str, failure: http.RequestFailed) -> RemoteError:
         if len(self.all) == 1:

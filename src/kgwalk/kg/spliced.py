@@ -224,7 +224,7 @@ class SplicedView:
     def __getitem__(self, wanted: int | slice) -> Any:
         if type(wanted) is slice:
             low, high = wanted.start, wanted.stop
-            if low is None or high is None:
+            if low is None or high is None or low >= high:
                 return self._array[wanted]
             piece = bisect_right(self._first, low) - 1
             source = low - self._first[piece] + self._source[piece]

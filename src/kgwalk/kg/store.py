@@ -356,6 +356,7 @@ class StoredGraph:
     def find(self, text: str, k: int = 5) -> list[Found]:
         store = self.store
         exact = store.entity_number(text)
+        exact = None if exact in store.gone else exact
         rest = store.finder.find(text, k + (exact is not None))
         ranked = [(exact, 1.0, "exact")] if exact is not None else []
         ranked += [entry for entry in rest if entry[0] != exact]

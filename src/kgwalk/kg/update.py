@@ -387,4 +387,4 @@ class _Keys:
     def _is_taken(self, name: str, key: str) -> bool:
         if name == key:
             return False
-        return self._names.number(name) is not None or name in self._by_name or name in self.new
+        return self._names.number(name) is not None or self._by_name.get(name, key) != key or name in self.new

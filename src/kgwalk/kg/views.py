@@ -112,7 +112,7 @@ class FilteredView(StoredGraph):
             _, relations = self.store.out.owners(self._filter.without.out.astype(np.int64))
             self._hidden_of = dict(zip(*(a.tolist() for a in np.unique(relations, return_counts=True)), strict=True))
         if relation not in self._hidden_of:
-            return 1
+            return 0 if relation in self.store.gone_relations else 1
         edges = self.store.out
         groups = np.flatnonzero(np.asarray(edges.relation_array) == relation)
         total = int((edges.start_array[groups + 1].astype(np.int64) - edges.start_array[groups]).sum())

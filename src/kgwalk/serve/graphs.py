@@ -199,24 +199,23 @@ class UpdateWatch:
 
     def __init__(self, graphs: ServedGraphs) -> None:
         self._graphs = graphs
-        self._seen: dict[str, object] = {}  # by folder, what its journal was when it was last read
+        self._seen: dict[str, object] = {}  # by the graph's name, what its journal was when it was last read
 
     def changed(self) -> bool:
         """Whether a journal is another than the one that was read; takes microseconds."""
-        return any(self._is_new(graph) for graph in self._graphs.updatable().values())
+        return any(self._is_new(name, graph) for name, graph in self._graphs.updatable().items())
 
-    def _is_new(self, graph: StoredGraph) -> bool:
-        folder = str(graph.store.folder.path)
+    def _is_new(self, name: str, graph: StoredGraph) -> bool:
         # Without a journal there is nothing to follow: a compacted store answers as the one that is open does.
-        return (now := stamp(folder)) is not None and self._seen.get(folder) != now
+        return (now := stamp(str(graph.store.folder.path))) is not None and self._seen.get(name) != now
 
     def read(self) -> dict[str, tuple[Graph, Graph]]:
         """The graphs that changed, as they were and as they are now; takes milliseconds, so a thread does it."""
         found: dict[str, tuple[Graph, Graph]] = {}
         for name, graph in self._graphs.updatable().items():
-            if self._is_new(graph):
-                folder = str(graph.store.folder.path)
-                self._seen[folder] = stamp(folder)  # before it is read: what comes meanwhile is seen the next time
+            if self._is_new(name, graph):
+                # before it is read: what comes meanwhile is seen the next time
+                self._seen[name] = stamp(str(graph.store.folder.path))
                 try:
                     now = followed(graph)
                 except KgwalkError as error:

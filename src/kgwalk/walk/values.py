@@ -131,7 +131,8 @@ Quantity(number=12.0, unit='%', date=False))
     sign, figures, scale, unit = found.groups()
     if bool(sign) == bool(unit):  # both, or neither: no number with a unit
         return None
-    return Quantity(float(figures.replace(",", "")) * (SCALES[scale.lower()] if scale else 1), sign or unit)
+    number = float(figures.replace(",", "")) * (SCALES[scale.lower()] if scale else 1)
+    return Quantity(number, sign or unit) if math.isfinite(number) else None
 
 
 def day(text: str) -> str:

@@ -65,6 +65,8 @@ def check(run: TrainingRun) -> None:
             f"this run has {run.processes.count} processes, and verl starts its own; run kgwalk train once, and set "
             "verl.gpus and verl.nodes"
         )
+    if run.split == run.dev:
+        raise KgwalkError(f"verl learns from one split and validates on another; both are {run.dev}; name --dev")
     asked = subprocess.run([sys.executable, "-m", PLUGIN], capture_output=True, text=True, timeout=CHECKED)
     if asked.returncode:
         said = asked.stderr.strip().splitlines() or ["it said nothing"]
