@@ -92,6 +92,21 @@ def test_many_neighbours_come_in_pages(browser: Browser, films: str) -> None:
         page.wait_for_selector("#entity h2:text-is('Chicago')")
 
 
+def test_who_searches_before_the_page_has_begun_is_not_sent_back(browser: Browser, films: str) -> None:
+    with site_page(browser, films) as page:
+        held: list[Any] = []
+        page.route("**/kg/uploads", lambda route: held.append(route))  # the last that the page asks for as it begins
+        with page.expect_request("**/kg/uploads"):
+            page.goto("explore")
+        page.fill("#name", "Chicago")
+        page.press("#name", "Enter")
+        page.wait_for_selector("#entity h2:text-is('Chicago')")
+        with page.expect_response("**/kg/uploads"):
+            held[0].continue_()
+        page.wait_for_selector("#tab-upload", state="visible")  # now it has begun
+        assert page.is_visible("#entity h2:text-is('Chicago')")
+
+
 def test_the_schema_is_drawn_and_told(browser: Browser, films: str) -> None:
     with site_page(browser, films) as page:
         page.goto("explore")

@@ -32,8 +32,11 @@ function address() {
   return { graph: values.get("graph") ?? "", name, view: TABS.includes(view) ? view : name ? "look" : "schema" };
 }
 
+let went = false; // whether the person has gone somewhere, perhaps before the page had begun
+
 // Change the state, the address and what is shown.
 function go(change) {
+  went = true;
   const next = { ...state, ...change };
   const query = new URLSearchParams(Object.entries(next).filter(([, value]) => value));
   if (location.search !== `?${query}`) history.pushState(null, "", `?${query}`);
@@ -100,6 +103,6 @@ async function begin() {
   if (wanted.view === "upload" && !uploads.allowed) wanted.view = "schema";
   const given = new URLSearchParams(location.search); // a link to a walk: its question, start and calls
   if (wanted.view === "walk" && (given.has("from") || given.has("question"))) views.walk.begin({ topics: given.getAll("from"), kinds: given.getAll("kind"), question: given.get("question") ?? "", calls: given.getAll("call") });
-  show({ ...wanted, graph });
+  show(went ? { ...state, graph: state.graph || graph } : { ...wanted, graph }); // who was quicker is not sent back
 }
 begin().catch(sayError);
