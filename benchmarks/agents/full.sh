@@ -1,7 +1,9 @@
 #!/bin/sh
 # The course of the agents that come with kgwalk, in the full walking language, for three sizes of model.
 #
-#     sh benchmarks/agents/full.sh WORK demos               # demonstrations, on all processors: 3 minutes on 16
+#     sh benchmarks/agents/full.sh WORK lessons             # demonstrations of questions that were written by hand: a minute
+#     sh benchmarks/agents/full.sh WORK demos               # all others, on all processors: 3 minutes on 16 (JOBS at a time)
+#     sh benchmarks/agents/full.sh WORK mix                 # shuffle what is there into one course
 #     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
 #     MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
 #     MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
@@ -11,35 +13,45 @@
 # WORK/data is what `python -m benchmarks.agents prepare DATA WORK` builds. The smallest goes on from START, an adapter of the course
 # before; without it, and for the larger ones, learning begins with the model alone. MODEL names a file instead of the hub's.
 set -eu
-work=$1; data=$work/data; out=$work/full; shards=${SHARDS:-16}
+work=$1; data=$work/data; out=$work/full; shards=${SHARDS:-16}; jobs=${JOBS:-16}; seed=${SEED:-2700}
 mkdir -p "$out"
 sets="metaqa pq-2h pq-3h wc2014 webqsp-fbpool cwq-fbpool timequestions"
 learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.samples=true --set protocol.examples=3"
 
 demos() {  # QUESTIONS FILE [LIMIT]
-    kgwalk demos kgwalk --data "$1" $learnt --set demos.distractors=0.12 --set demos.examples_share=0.35 \
-        --set 'demos.sources=["program","gold","evidence"]' ${3:+--limit "$3"} -o "$2"
+    kgwalk demos kgwalk --data "$1" $learnt --set demos.distractors=0.12 --set demos.examples_share="${EXAMPLES:-0.35}" \
+        --set 'demos.sources=["program","dates","gold","evidence"]' ${3:+--limit "$3"} -o "$2.part" && mv "$2.part" "$2"
+}
+
+one() {  # worlds-N, set-NAME-LIMIT or made-NAME-COUNT: its demonstrations, unless they are there
+    part=${1%%:*}; most=${1##*:}; name=${part#*-}
+    [ -e "$out/$part.jsonl" ] && return
+    where=$data/$name; [ "$name" = world ] && where=world
+    case $part in
+    worlds-*)  # invented graphs, 60 questions each, every pattern of the language
+        without=""; for set in $sets; do without="$without --without-phrasings $data/$set"; done
+        kgwalk questions worlds -o "$out/$part" --worlds "$most" --per-world 60 --seed $((seed + name)) --language full \
+            --dated 0.15 --noise 0.15 --dev 0.02 --test 0 --force $without && demos "$out/$part" "$out/$part.jsonl" ;;
+    made-*)
+        kgwalk questions make "$where" -o "$out/$part" --count "$most" --noise 0.05 --language full --force &&
+            demos "$out/$part" "$out/$part.jsonl" ;;
+    set-*) demos "$where" "$out/$part.jsonl" "$most" ;;
+    esac
 }
 
 make_demos() {
-    without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
-    # Invented graphs: 30 of each shard, 60 questions each, every pattern of the language.
-    for shard in $(seq 1 "$shards"); do
-        (kgwalk questions worlds -o "$out/worlds-$shard" --worlds 30 --per-world 60 --seed $((2700 + shard)) --language full \
-            --dated 0.15 --noise 0.15 --dev 0.02 --test 0 $without && demos "$out/worlds-$shard" "$out/worlds-$shard.jsonl") &
-    done
-    # The train splits, and questions made from their graphs.
-    for name in $sets world; do
-        where=$data/$name; [ "$name" = world ] && where=world
-        case $name in metaqa) most=3000 ;; pq-2h) most=800 ;; pq-3h) most=2500 ;; wc2014) most=1800 ;; *) most=9000 ;; esac
-        demos "$where" "$out/set-$name.jsonl" "$most" &
-    done
-    for one in world:1800 metaqa:900 pq-3h:600 wc2014:900 cwq-fbpool:3000 timequestions:1200; do
-        name=${one%%:*}; where=$data/$name; [ "$name" = world ] && where=world
-        (kgwalk questions make "$where" -o "$out/made-$name" --count "${one##*:}" --noise 0.05 --language full &&
-            demos "$out/made-$name" "$out/made-$name.jsonl") &
-    done
-    wait
+    parts="set-metaqa:3000 set-pq-2h:800 set-pq-3h:2500 set-wc2014:1800 set-webqsp-fbpool:9000 set-cwq-fbpool:9000 set-timequestions:9000
+        set-world:9000 made-world:1800 made-metaqa:900 made-pq-3h:600 made-wc2014:900 made-cwq-fbpool:3000 made-timequestions:1200"
+    for shard in $(seq 1 "$shards"); do parts="$parts worlds-$shard:${WORLDS:-30}"; done
+    printf '%s\n' $parts | xargs -P "$jobs" -n 1 sh "$0" "$work" one
+}
+
+make_lessons() {  # with fewer worked examples: other questions of a lesson's graph say too much
+    [ -d "$out/lessons" ] || python3 -m benchmarks.lessons make -o "$out/lessons" --variants "${VARIANTS:-8}" --each "${EACH:-2}"
+    EXAMPLES=0.2 demos "$out/lessons" "$out/lessons-all.jsonl"
+}
+
+mix() {
     python3 - "$out" <<'P'
 import random, sys
 from pathlib import Path
@@ -91,9 +103,12 @@ grpo() {  # SIZE
 }
 
 case ${2:-} in
-demos) make_demos ;;
+lessons) make_lessons ;;
+demos) make_demos; mix ;;
+one) one "${3:-}" ;;
+mix) mix ;;
 sft) sft "${3:-}" ;;
 questions) make_questions ;;
 grpo) grpo "${3:-}" ;;
-*) sed -n '2,12p' "$0"; exit 2 ;;
+*) sed -n '2,14p' "$0"; exit 2 ;;
 esac

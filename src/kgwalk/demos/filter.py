@@ -134,7 +134,7 @@ def _sizes(episode: Episode) -> set[int]:
 # Settings
 
 
-SOURCES = ("program", "gold", "evidence", "search", "teacher")
+SOURCES = ("program", "dates", "gold", "evidence", "search", "teacher")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 from kgwalk.config.recipe import unknown
 from kgwalk.data.dataset import GRAPH_ID
+from kgwalk.demos.dated_route import route_from_dates
 from kgwalk.demos.demo import Demo, RoughTokenizer, messages_of
 from kgwalk.demos.filter import CandidateWalk, DemoSettings, Rejects, lacking, reason_against, web_turns
 from kgwalk.demos.route import (
@@ -49,6 +50,7 @@ from kgwalk.walk.rollout import Budget, Watch
 
 GIVEN_ROUTES: dict[str, Callable[[RouteBuilder, int], Route | None]] = {  # routes that a question itself gives
     "program": lambda builder, hops: route_from_program(builder),
+    "dates": lambda builder, hops: route_from_dates(builder),
     "gold": lambda builder, hops: route_from_gold(builder),
     "evidence": route_from_evidence,
 }
