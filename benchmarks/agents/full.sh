@@ -84,17 +84,14 @@ sft() {  # SIZE
 
 make_questions() {  # graphs that no demonstration is of, as many as are asked in some hundred steps
     without=""; for name in $sets; do without="$without --without-phrasings $data/$name"; done
-    for shard in $(seq 1 "$shards"); do
-        kgwalk questions worlds -o "$out/fresh-$shard" --worlds "${WORLDS:-8}" --per-world 60 --seed $((3900 + shard)) --language full \
-            --dated 0.15 --noise 0.15 --dev 0.02 --test 0 $without &
-    done
-    wait
+    seq 1 "${FRESH:-6}" | xargs -P "$jobs" -I% kgwalk questions worlds -o "$out/fresh-%" --worlds "${WORLDS:-10}" --per-world 60 --seed 39% \
+        --language full --dated 0.15 --noise 0.15 --dev 0.02 --test 0 $without
 }
 
 grpo() {  # SIZE
     of_size "$1"
-    given="--data world --data $data/webqsp-fbpool --data $data/cwq-fbpool --data $data/timequestions:300 --data $data/metaqa:200 --data $data/pq-3h:200"
-    for shard in $(seq 1 "$shards"); do given="$given --data $out/fresh-$shard"; done
+    given="--data world:300 --data $data/webqsp-fbpool --data $data/cwq-fbpool --data $data/timequestions --data $data/metaqa:200 --data $data/pq-3h:200"
+    for made in "$out"/fresh-* "$out"/lessons; do [ -d "$made" ] && given="$given --data $made"; done
     # Questions whose walks differ in reward teach: after imitation most are known, so those are asked again.
     kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt $given --stages grpo --start "${START:-$out/$1/adapter}" \
         -o "$out/$1-grpo" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set 'curriculum.order="variance"' \

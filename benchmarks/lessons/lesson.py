@@ -44,7 +44,7 @@ class Ask:
 
     shape: str
     texts: list[str]
-    calls: list[str]
+    calls: list[str] = field(default_factory=list)
     entities: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     fill: dict[str, list[Any]] = field(default_factory=dict)

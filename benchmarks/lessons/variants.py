@@ -75,15 +75,15 @@ class Renamed:
         """The call over the variant. Values stay: only places of relations are renamed."""
         places = range(1, len(call.args)) if call.tool == "table" else [1]
         args = [self.expression(a) if at in places and isinstance(a, str) else a for at, a in enumerate(call.args)]
-        if call.tool == "filter" and isinstance(args[3], str) and args[3] in self.names:
-            args[3] = self.names[args[3]]  # wider than tall: another value of the member
+        if call.tool == "filter" and isinstance(args[3], str) and args[3].split("/")[0] in self.names:
+            args[3] = self.expression(args[3])  # wider than tall: another value of the member
         return Call(call.tool, tuple(args))
 
 
 def variant_of(lesson: Lesson, graph: StoredGraph, chance: random.Random) -> tuple[list[Triple], Renamed]:
     """The facts under names that are drawn anew; no two that differ get the same."""
-    taken = set(lesson.names)
-    chosen: dict[str, str] = {}
+    taken = set(lesson.names) | {fact.relation for fact in graph.match()}
+    chosen = {fact.relation: fact.relation for fact in graph.match()}  # all: `award received` is no `award`
     for name, others in lesson.names.items():
         free = [other for other in others if other not in taken]
         if free and chance.random() >= AS_IT_IS:
@@ -91,7 +91,7 @@ def variant_of(lesson: Lesson, graph: StoredGraph, chance: random.Random) -> tup
             taken.add(chosen[name])
     renamed = Renamed(chosen)
     entities = {fact.tail for fact in graph.match()} | {fact.head for fact in graph.match()}
-    kinds = {name for name in chosen if name in entities}
+    kinds = {name for name in chosen if name in entities and name in lesson.names}
     of_things = Renamed({name: chosen[name] for name in kinds})
     facts = [
         Triple(of_things.name(head), chosen.get(relation, relation), of_things.name(tail), time)
