@@ -16,10 +16,11 @@ set -eu
 work=$1; data=$work/data; out=$work/full; shards=${SHARDS:-16}; jobs=${JOBS:-16}; seed=${SEED:-2700}
 mkdir -p "$out"
 sets="metaqa pq-2h pq-3h wc2014 webqsp-fbpool cwq-fbpool timequestions"
-learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.samples=true --set protocol.examples=3"
+learnt="--set protocol.language=\"full\" --set protocol.documented=false --set protocol.ahead=8 --set protocol.samples=true --set protocol.examples=3 --set protocol.kinds=24"
 
 demos() {  # QUESTIONS FILE [LIMIT]
     kgwalk demos kgwalk --data "$1" $learnt --set demos.distractors=0.12 --set demos.examples_share="${EXAMPLES:-0.35}" \
+        --set demos.asked_kinds="${ASKED:-0.35}" \
         --set 'demos.sources=["program","dates","gold","evidence"]' ${3:+--limit "$3"} -o "$2.part" && mv "$2.part" "$2"
 }
 
@@ -48,7 +49,7 @@ make_demos() {
 
 make_lessons() {  # with fewer worked examples: other questions of a lesson's graph say too much
     [ -d "$out/lessons" ] || python3 -m benchmarks.lessons make -o "$out/lessons" --variants "${VARIANTS:-8}" --each "${EACH:-2}"
-    EXAMPLES=0.2 demos "$out/lessons" "$out/lessons-all.jsonl"
+    EXAMPLES=0.2 ASKED=0.1 demos "$out/lessons" "$out/lessons-all.jsonl"
 }
 
 mix() {

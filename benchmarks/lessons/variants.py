@@ -15,18 +15,19 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from benchmarks.lessons.lesson import Ask, Drawn, Lesson
+from benchmarks.lessons.lesson import NOT_THERE, Ask, Drawn, Lesson
 from benchmarks.users.run import build
 
 from kgwalk.data.dataset import GRAPH_ID
-from kgwalk.demos.route import sets_named, with_numbers
+from kgwalk.demos.route import kind_calls, sets_named, with_asked, with_numbers
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.invented.facts import store_of
 from kgwalk.questions.wording.speaker import add_noise
-from kgwalk.systems.kgwalk.protocol import Kgwalk, run_program
+from kgwalk.systems.kgwalk.protocol import MOST_LISTED, Kgwalk, run_program
 from kgwalk.types import Call, Episode, KgwalkError, Question, Triple
 from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.kinds import Kind, kind_named
@@ -35,6 +36,7 @@ from kgwalk.walk.starts import kinds_beside
 
 TRIES = 12  # drawings of an entry until one has an answer
 AS_IT_IS = 0.3  # the share of names that a variant keeps
+SMALL_TALK = 2  # sayings that ask nothing of the graph, for each question of an entry
 LOWER, NOISY, NOISE = 0.5, 0.1, 0.08  # shares of texts in lower case, of those with typos, and of words with one
 
 
@@ -114,7 +116,16 @@ def questions_of(
                 if drawn is not None:
                     question, walked = drawn
                     made.append(_question(f"{key}-{at}-{number}", key, question, walked, graph, chance))
+        for number, text in enumerate(chance.sample(small_talk(), SMALL_TALK * each)):
+            said = Drawn(text, NOT_THERE, (), (), ())
+            made.append(_question(f"{key}-talk-{number}", key, said, None, graph, chance))
     return made
+
+
+@cache
+def small_talk() -> list[str]:
+    """What people say to whatever answers, and no graph does."""
+    return (Path(__file__).parent / "small_talk.txt").read_text(encoding="utf-8").splitlines()
 
 
 def answered(
@@ -175,20 +186,23 @@ def _question(
 
 
 def with_linked_starts(text: str, drawn: Drawn, graph: StoredGraph) -> tuple[list[str], list[str], tuple[Call, ...]]:
-    """The starts that linking finds in the text and the walk from them; the gold ones where it does not find all.
+    """The starts that linking finds in the text and the walk from them. A kind that it does not find the walk asks for;
+    where it does not find an entity, or there is no way to ask, the starts are the gold ones.
 
     Kinds are looked up again by name, so those whose names are ambiguous are left out.
     """
-    gold = [*drawn.entities, *drawn.kinds]
     try:
         topics = list(start_of(text, graph, protocol=_PROTOCOL).topics)
     except NoTopic:
         return list(drawn.entities), list(drawn.kinds), drawn.calls
     kinds = [kind.name for kind in kinds_beside(text, topics, graph) if kind_named(kind.name, graph) == kind]
-    wanted = kinds_named(drawn.kinds, graph)
-    named = {kind.name for kind in wanted}
-    if not drawn.calls or not set(drawn.entities) <= set(topics) or not named <= set(kinds):
+    if drawn.shape == NOT_THERE or (not drawn.calls and [*topics, *kinds] == [*drawn.entities, *drawn.kinds]):
+        return topics, kinds, drawn.calls
+    asked = _asking_for_kinds(drawn, kinds, graph)
+    if asked is None or not set(drawn.entities) <= set(topics):
         return list(drawn.entities), list(drawn.kinds), drawn.calls
+    drawn = asked
+    gold, wanted = [*drawn.entities, *drawn.kinds], kinds_named(drawn.kinds, graph)
     of_gold = [topics.index(name) + 1 for name in drawn.entities]
     of_gold += [len(topics) + kinds.index(kind.name) + 1 for kind in wanted]
     more = len(topics) + len(kinds) - len(gold)
@@ -199,4 +213,20 @@ def with_linked_starts(text: str, drawn: Drawn, graph: StoredGraph) -> tuple[lis
     return topics, kinds, calls
 
 
-_PROTOCOL = Kgwalk(language="full")
+def _asking_for_kinds(drawn: Drawn, found: Sequence[str], graph: StoredGraph) -> Drawn | None:
+    """The drawing where each kind that was not found is asked for by its calls; None where one cannot be."""
+    listed, kinds, calls = _PROTOCOL.kinds_listed(graph), list(drawn.kinds), list(drawn.calls)
+    for kind in reversed(kinds_named(drawn.kinds, graph)):
+        at = next(at for at, name in enumerate(kinds) if kind_named(name, graph) == kind)
+        if kind.name in found and drawn.calls:
+            continue
+        asking = kind_calls(kind, listed, graph)
+        if not asking:
+            return None
+        starts = len(drawn.entities) + len(kinds)
+        calls = with_asked(calls, starts, len(drawn.entities) + at + 1, asking)
+        del kinds[at]
+    return replace(drawn, kinds=tuple(kinds), calls=tuple(calls))
+
+
+_PROTOCOL = Kgwalk(language="full", kinds=MOST_LISTED)

@@ -145,6 +145,7 @@ class DemoSettings:
     styles: tuple[str, ...] = ()  # of the thoughts; empty: all that the protocol's writer has
     wrong: float = setting(0.1, least=0, most=1)  # share of demos with a wrong turn that is taken back
     distractors: float = setting(0.0, least=0, most=1)  # share of demos with a start that is not needed
+    asked_kinds: float = setting(0.0, least=0, most=1)  # share of demos that ask for a kind that they would start from
     filters: tuple[str, ...] = ("length", "format", "answer", "retrieval", "plan")
     answer_f1: float = setting(1.0, least=0, most=1)  # of the filter "answer": the least F1
     per_question: int = setting(1, least=1)  # demos of one question, in other words and styles

@@ -32,6 +32,7 @@ from kgwalk.demos.route import (
     route_from_program,
     route_from_search,
     topics_of,
+    with_asked_kind,
     with_distractor,
 )
 from kgwalk.demos.voice import Voice
@@ -125,6 +126,8 @@ class _DemoMaker:
         chance = _chance(self.seed, question.id, "starts")
         if chance.random() < self.settings.distractors:
             question = with_distractor(question, graph, chance)
+        if chance.random() < self.settings.asked_kinds:
+            question = with_asked_kind(question, self.protocol.kinds_listed(graph), graph, chance)
         builder = RouteBuilder(question, graph, self.protocol.starts_from_kinds)
         found = self._route(builder)
         if isinstance(found, str):
@@ -144,7 +147,7 @@ class _DemoMaker:
 
     def _route(self, builder: RouteBuilder) -> tuple[Route, str] | str:
         """The best route by F1 of those that the question itself gives; a search only if none is good enough."""
-        if not builder.topics and not builder.kinds:
+        if not builder.topics and not builder.kinds and not self.protocol.kinds_listed(builder.graph):
             return "route: no topic is in the graph"
         if (nothing := builder.unanswerable()) is not None:
             return nothing, "program"

@@ -22,7 +22,7 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.score.answers import Gold, f1, gold_of
 from kgwalk.types import Call, Question
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of
-from kgwalk.walk.kinds import Kind, kinds_of
+from kgwalk.walk.kinds import OF_TYPE, TAILS, Kind, kind_named, kinds_of
 from kgwalk.walk.language import CORE, CORE_DATED, Sets
 from kgwalk.walk.paths import SIGNS, limiting_set, renumbered
 from kgwalk.walk.ranking import scores
@@ -36,6 +36,7 @@ COMBINED = ("intersect", "union", "minus")
 MOST_COMBINED = 16  # intersections that are tried for a question
 NONE = "none"  # the `answer_kind` of a question that the graph has no answer to
 DISTRACTING_KINDS = 0.4  # of starts that are not needed: how many are kinds
+MOST_ASKED = 2000  # members of a kind that a step from a class leads to, at most: all are compared
 LONGEST_START = 60  # characters of a topic that is not needed
 _SET = re.compile(r"\$(\d{1,6})")
 
@@ -80,7 +81,7 @@ def longest_chain(steps: Iterable[Call], topics: int, hops: Collection[str]) -> 
     for step in steps:
         before = max((depth[arg - 1] for arg in step.args if isinstance(arg, int)), default=0)
         depth.append(before + (step.tool in hops))
-    return depth[-1]
+    return depth[-1] if depth else 0
 
 
 def way_of(step: Call) -> DirectedRelation:
@@ -162,6 +163,62 @@ def _moved(tool: str, written: Sequence[str], at: int) -> list[str]:
     step = step_of(tool, written)
     moved = with_numbers(step, {number: number + (number > at) for number in sets_named(step)})
     return [tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in moved.args)]
+
+
+def with_asked_kind(question: Question, listed: Collection[str], graph: Graph, chance: random.Random) -> Question:
+    """The question without one of the kinds that it starts from, as where linking does not find it: its program begins
+    by asking for all of that kind. Only of the kinds that a prompt lists, or of what is one step from them.
+    """
+    named = question.extra.get("kinds")
+    if not isinstance(named, list) or not named or not isinstance(graph, StoredGraph):
+        return question
+    at = int(chance.random() * len(named))
+    kind, program = kind_named(str(named[at]), graph), question.extra.get("program")
+    extra = {**question.extra, "kinds": [*named[:at], *named[at + 1 :]]}
+    if question.extra.get("answer_kind") == NONE and not program:
+        return replace(question, extra=extra)  # there is nothing to ask for
+    asking = kind_calls(kind, listed, graph) if kind is not None and isinstance(program, list) else []
+    if not asking:
+        return question
+    topics = len(question.topic_entities)
+    steps = [step_of(tool, written) for tool, *written in program] if isinstance(program, list) else []
+    calls = with_asked(steps, topics + len(named), topics + at + 1, asking)
+    extra["program"] = [
+        [call.tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in call.args)] for call in calls
+    ]
+    return replace(question, extra=extra)
+
+
+def kind_calls(kind: Kind, listed: Collection[str], graph: StoredGraph) -> list[Call]:
+    """The calls that make the set of a kind, where the prompt lists it, or a class whose things lead to just its
+    members; $0 is the set that the call before has made. None where there is no such way.
+    """
+    if kind.name in listed:
+        return [Call("all", (kind.name,))]
+    if kind.how != TAILS:
+        return []
+    members = set(kind.members(graph))
+    for name in listed:
+        source = kind_named(name, graph)
+        if source is not None and len(members) <= MOST_ASKED and source.how == OF_TYPE:
+            things = Sets(graph, [], kinds=[source], facts=False, empty=True)
+            if set(things.follow(1, kind.relation, out=True).members) == members:
+                return [Call("all", (name,)), Call("tail_entities", (0, kind.relation))]
+    return []
+
+
+def with_asked(calls: Sequence[Call], starts: int, at: int, asking: Sequence[Call]) -> list[Call]:
+    """The calls of a program with so many starts, where the set `at` is no start any more: `asking` makes it first.
+
+    >>> count = [Call("head_entities", (1, "city")), Call("intersect", (3, 2))]     # $1 Porto, $2 all shops
+    >>> [(call.tool, *call.args) for call in with_asked(count, 2, 2, [Call("all", ("shop",))])]
+    [('all', 'shop'), ('head_entities', 1, 'city'), ('intersect', 3, 2)]
+    """
+    first = [with_numbers(call, {0: starts + place - 1}) for place, call in enumerate(asking)]
+    more = len(first) - 1
+    new = {old: old - (old > at) for old in range(1, starts + 1)} | {at: starts + more}
+    new |= {old: old + more for old in range(starts + 1, starts + len(calls) + 1)}
+    return [*first, *(with_numbers(call, new) for call in calls)]
 
 
 @dataclass

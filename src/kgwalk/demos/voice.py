@@ -162,6 +162,11 @@ TEMPLATES: dict[str, dict[str, tuple[str, ...]]] = {
         "plain": ("I leave out what does not count.", "Those must be left out."),
         "reflective": ("Some of these are not meant by the question, so I take them out.",),
     },
+    "to all": {
+        "terse": ("All of them.",),
+        "plain": ("I begin with all of that kind.",),
+        "reflective": ("The question names no thing to start from, so I take all of the kind that it is about.",),
+    },
     "to count": {
         "terse": ("How many?", "Count."),
         "plain": ("Now I count them.", "The question asks how many, so I count."),

@@ -74,7 +74,7 @@ from kgwalk.walk.policy import (
 from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, tokens_used
-from kgwalk.walk.starts import starts_in
+from kgwalk.walk.starts import names_what_is_not_there, starts_in
 from kgwalk.walk.web.search import WebSearch
 
 T = TypeVar("T")
@@ -574,7 +574,9 @@ def start_of(
     if given is not None:
         return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
     mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
-    elsewhere = (web and protocol.searches_web) or kinds
+    elsewhere = bool(web and protocol.searches_web) or bool(kinds)
+    if not mentions and not elsewhere and protocol.kinds_listed(graph):
+        elsewhere = not names_what_is_not_there(question, graph)  # then the walk asks for the kind that is meant
     if not mentions and protocol.reads_graph and not elsewhere:
         near = nearest(question, graph)
         read = MOST_WORDS if is_long(question) else None

@@ -19,6 +19,7 @@ from functools import cache
 
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple
+from kgwalk.walk.kinds import kind_named
 from kgwalk.walk.paths import Expression, Hop
 from kgwalk.walk.sets import (
     BOOLEAN,
@@ -93,12 +94,13 @@ WITH_RELATION = frozenset(
     ]
 )
 DATED_CALLS = (*CORE_DATED, "when", "earliest", "latest", "before", "after")
+KIND_CALLS = ("all",)  # only where the prompt lists the kinds of the graph
 
 
-def tools(language: str, dated: bool) -> tuple[str, ...]:
-    """The calls of a language, "core" or "full", over a graph whose facts have dates or not."""
+def tools(language: str, dated: bool, kinds: bool = False) -> tuple[str, ...]:
+    """The calls of a language, "core" or "full", where facts have dates or not, and kinds are listed or not."""
     calls, with_dates = (CORE, CORE_DATED) if language == "core" else (CALLS, DATED_CALLS)
-    return calls + with_dates * dated
+    return calls + with_dates * dated + KIND_CALLS * kinds
 
 
 # What is written in the place of each parameter. A relation may be a path or a value where the calls below do not say
@@ -106,7 +108,7 @@ def tools(language: str, dated: bool) -> tuple[str, ...]:
 _WRITTEN = {
     "source": "set", "left": "set", "right": "set", "others": "set", "comparison": "comparison", "value": "text",
     "start": "text", "end": "text", "date": "text", "k": "size", "n": "number", "relation": "value",
-    "relations": "values",
+    "relations": "values", "kind": "kind",
 }  # fmt: skip
 _PATHS = frozenset(["tail_entities", "head_entities", "between", "only", "none", "every"])
 _HOPS = frozenset(["when", "earliest", "latest", "before", "after"])
@@ -168,7 +170,9 @@ def _bounds(tool: str) -> tuple[int, int | None, tuple[bool, ...]]:
 class Sets(NamedSets):
     """The sets of one walk, with the calls that make them."""
 
-    def call(self, tool: str, args: Sequence[Reference], allowed: Sequence[str] = CALLS + DATED_CALLS) -> int:
+    def call(
+        self, tool: str, args: Sequence[Reference], allowed: Sequence[str] = CALLS + DATED_CALLS + KIND_CALLS
+    ) -> int:
         """Make a set by a call that a model or a file wrote: its name and its arguments are checked."""
         if tool not in allowed:
             raise SetError(f"there is no tool {escape_name(tool)}; there are {', '.join(allowed)}")
@@ -180,6 +184,15 @@ class Sets(NamedSets):
             raise SetError(f"{tool} takes names in double quotes after the set")
         number: int = getattr(self, tool)(*args)
         return number
+
+    # Starting anew
+
+    def all(self, kind: str) -> int:
+        """all things of a kind, by its name"""
+        found = kind_named(kind, self.graph)
+        if found is None:
+            raise SetError(f'the graph has no kind "{escape_name(kind)}"')
+        return self.add(NamedSet(tuple(found.members(self.graph)), {}, (), kind=found))
 
     # Following relations
 

@@ -79,6 +79,10 @@ class Protocol(ABC):
         """Whether a walk can start from all of a kind, so that a question need not name an entity."""
         return False
 
+    def kinds_listed(self, graph: Graph) -> Sequence[str]:
+        """The kinds of a graph that the prompt names, all of which a walk can ask for: a question need not name one."""
+        return ()
+
     @property
     def shows_examples(self) -> int:
         """How many worked examples a prompt has, at most, where the graph has some."""

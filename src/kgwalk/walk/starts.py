@@ -114,6 +114,15 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     return kinds or _implied(text, graph, meant)
 
 
+def names_what_is_not_there(question: str, graph: Graph) -> bool:
+    """Whether a question is about something by name that the graph does not have: "which airlines fly to tokyo"."""
+    if not isinstance(graph, StoredGraph):
+        return False
+    mentions, meant = linked(question, graph), _meant(question, graph)
+    found = sorted([*kinds_in(question, graph), *meant.kinds], key=lambda one: one.first)
+    return _names_something_else(Text(question), graph, mentions, found, meant)
+
+
 def linked(question: str, graph: Graph) -> list[Mention]:
     """The mentions of a question. Those of the last one are kept: a walk's start asks for them more than once."""
     return _read(question, graph)[1]

@@ -16,13 +16,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import setting
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.llm.grammar import Grammar
+from kgwalk.llm.grammar import Grammar, Names
 from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_grammar
 from kgwalk.types import (
     Answer,
@@ -38,6 +38,7 @@ from kgwalk.types import (
     Triple,
     Turn,
 )
+from kgwalk.walk.kind_listing import ListedKind, listed_kinds
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.language import Sets, line_of, tools
 from kgwalk.walk.paths import VALUE
@@ -51,6 +52,7 @@ _ANSWER = re.compile(r"\s*<answer>(.*?)</answer>", re.DOTALL)
 _CALL = re.compile(r"\s*(\w+)\(", re.DOTALL)
 _ARGUMENT = re.compile(r'\s*(?:\$(\d{1,6})|("(?:[^"\\]|\\.)*"))\s*([,)])', re.DOTALL)
 _CALL_ENDS = re.compile(r"(?<=\))\s*(?:;|\n|\Z)")
+MOST_LISTED = 24  # kinds that a program may name, as those that a prompt lists
 _EXPECTED = 'Write one call such as tail_entities($1, "relation"), or <answer>$2</answer>.'
 
 SYSTEM = """Answer by walking a knowledge graph. Results are sets: $1, $2, ...
@@ -68,10 +70,11 @@ class Kgwalk(Protocol):
     first agents learnt, or "full", all of them, where a set may be empty. With `documented` the prompt says what each
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
     `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.look_ahead`), and with
-    `samples` with one of the values that it leads to. With
-    `constrain` an engine that can lets a model write only calls that parse, of relations that exist and sets that were
-    made (`turn_grammar`); with `thoughts` a thought may come first. Of a graph with a library of worked examples
-    (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.
+    `samples` with one of the values that it leads to. With `constrain` an engine that can lets a model write only calls
+    that parse, of relations that exist and sets that were made (`turn_grammar`); with `thoughts` a thought may come
+    first. Of a graph with a library of worked examples (`kgwalk.walk.examples`) the prompt has at most `examples` of
+    them before the question, the nearest to it. With `kinds` the prompt lists so many kinds of the graph at most
+    (`walk.kind_listing`), and a walk can ask for all of one: a question need not name the kind that it is about.
     """
 
     name = "kgwalk"
@@ -88,6 +91,7 @@ class Kgwalk(Protocol):
     constrain: bool = True
     thoughts: bool = True
     examples: int = setting(0, least=0, most=8)
+    kinds: int = setting(0, least=0)
 
     @property
     def starts_from_kinds(self) -> bool:
@@ -96,6 +100,15 @@ class Kgwalk(Protocol):
     @property
     def shows_examples(self) -> int:
         return self.examples
+
+    def kinds_listed(self, graph: Graph) -> Sequence[str]:
+        return [one.kind.name for one in self.listed_kinds(graph)]
+
+    def listed_kinds(self, graph: Graph) -> Sequence[ListedKind]:
+        """The kinds that a prompt lists."""
+        store = getattr(graph, "store", None)
+        called = store.short_names.shown if self.short and store is not None else str
+        return listed_kinds(graph, self.kinds, called) if self.starts_from_kinds else ()
 
     def begin(self, task: Task, environment: Environment, count: Callable[[str], int]) -> KgwalkWalk:
         return KgwalkWalk(task, environment, protocol=self, count=count)
@@ -187,7 +200,7 @@ def run_program(calls: Sequence[Call], graph: Graph, topics: Sequence[str] = (),
     The topics are the first sets, then the kinds. A call that goes wrong is an error that names it.
     """
     question = Question("program", "", list(topics), [])
-    walk = Kgwalk(language="full", turns=len(calls)).begin(
+    walk = Kgwalk(language="full", turns=len(calls), kinds=MOST_LISTED).begin(
         Task(question, topics, kinds=list(kinds)), Environment(graph), len
     )
     episode = Episode(question, list(topics), [], "", stop=StopReason.answered)
@@ -208,13 +221,13 @@ _FORMS: WeakKeyDictionary[Store, dict[bool, RelationForms]] = WeakKeyDictionary(
 
 
 @cache
-def tools_text(language: str, dated: bool, documented: bool = True) -> str:
+def tools_text(language: str, dated: bool, documented: bool = True, kinds: bool = False) -> str:
     """What the model reads of the calls.
 
     >>> tools_text("core", dated=True, documented=False)
     'Calls: tail_entities, head_entities, intersect, union, minus, count, filter, argmax, argmin, between'
     """
-    known = tools(language, dated)
+    known = tools(language, dated, kinds)
     return "\n".join(map(line_of, known)) if documented else f"Calls: {', '.join(known)}"
 
 
@@ -241,10 +254,21 @@ class KgwalkWalk(Walk):
         store = getattr(self.environment.graph, "store", None)
         return bool(store is not None and store.timed)
 
+    @cached_property
+    def kinds(self) -> Sequence[ListedKind]:
+        """Those that the prompt lists."""
+        return self.protocol.listed_kinds(self.environment.graph)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        return tools(self.protocol.language, self.dated, bool(self.kinds))
+
     def prompt(self) -> list[Message]:
         start = [self.shown(number) for number in range(1, len(self.sets.made) + 1)]
         asked = "\n".join([*self._examples(), self.task.asked, *start])
-        calls = tools_text(self.protocol.language, self.dated, self.protocol.documented)
+        calls = tools_text(self.protocol.language, self.dated, self.protocol.documented, bool(self.kinds))
+        if self.kinds:
+            calls += f'\nKinds, for all("..."): {", ".join(map(str, self.kinds))}'
         return [Message("system", SYSTEM.replace("{tools}", calls)), Message("user", asked)]
 
     def _examples(self) -> list[str]:
@@ -257,7 +281,8 @@ class KgwalkWalk(Walk):
         if not self.protocol.constrain:
             return None
         language = self.protocol.language
-        walk = WalkSoFar(len(self.sets.made), self._forms(), tools(language, self.dated), language == "full")
+        names = Names.of(quote(one.kind.name)[1:-1] for one in self.kinds)
+        walk = WalkSoFar(len(self.sets.made), self._forms(), self.tools, language == "full", names)
         return turn_grammar(walk, self.protocol.thoughts, answer)
 
     def _forms(self) -> RelationForms:
@@ -286,7 +311,7 @@ class KgwalkWalk(Walk):
         if call in self.called:  # a model that has lost its way would go on making it
             return self._error(f"that is ${self.called[call]} already")
         try:
-            number = self.sets.call(call.tool, call.args, tools(self.protocol.language, self.dated))
+            number = self.sets.call(call.tool, call.args, self.tools)
         except SetError as error:
             return self._error(str(error))
         self.called[call] = number

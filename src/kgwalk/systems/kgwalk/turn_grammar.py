@@ -71,6 +71,7 @@ class WalkSoFar(NamedTuple):
     forms: RelationForms
     calls: tuple[str, ...]
     full: bool
+    kinds: Names = Names.of(())  # those that the prompt lists
 
     @property
     def dated(self) -> bool:
@@ -110,6 +111,8 @@ def _call_rule(tool: str, walk: WalkSoFar) -> GrammarRule | None:
     kinds = arguments(tool)
     if (not walk.made and "set" in kinds) or (not walk.forms.plain and {"path", "value", "hop"} & set(kinds)):
         return None
+    if not walk.kinds and "kind" in kinds:
+        return None
     then = literal(")", END)
     for at in range(len(kinds) - 1, -1, -1):
         lead = f"{tool}(" if at == 0 else ", "
@@ -140,6 +143,8 @@ def _argument_rule(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule
         case "text":  # a value written out, or a set of one
             written = literal('"', string(quoted))
             return either(_set(walk.made, then), written) if walk.made else written
+        case "kind":
+            return literal('"', one_of(walk.kinds, quoted))
         case "comparison":
             return literal('"', one_of(Names.of(COMPARISONS), quoted))
         case "number":

@@ -136,6 +136,10 @@ class _Planner:
                 return self._ranked(args[0], str(args[1]), str(args[2]), largest=call.tool == "top")
             case "nth":
                 return self._place(args[0], int(str(args[1]).replace(",", "")))
+            case "all":
+                kind = self.sets.made[-1].kind  # the set that the call has just made
+                assert kind is not None
+                return AllOfKind(kind)
             case "count":
                 return SetSize(self._set(args[0]))
             case "sum" | "average" | "least" | "greatest":
