@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.policy import choose_adapter, needs_engine, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Protocol
 
-SPLIT = "test"
+SPLIT, STORE = "test", "graph.kg"
 # The kinds of answers here as a dataset calls them
 ANSWER_KINDS = {
     "set": "entity",
@@ -54,8 +54,16 @@ class Asked:
     keep: Path | None = None  # where the walks are kept, to be read
 
 
-def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent) -> list[Scored]:
-    """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given."""
+def run(
+    graphs: Sequence[UserGraph],
+    who: Asked,
+    *,
+    progress: Progress = silent,
+    prepare: Callable[[Path], None] | None = None,
+) -> list[Scored]:
+    """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given. `prepare` is
+    given each store before it is asked: `kgwalk fit` puts worked examples beside it.
+    """
     recipe = load_recipe(who.recipe)
     adapter = None
     if needs_engine(recipe):
@@ -63,6 +71,9 @@ def run(graphs: Sequence[UserGraph], who: Asked, *, progress: Progress = silent)
     with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
         walks = who.keep or Path(made) / "run"
         parts = [MixturePart(graph.name, load_dataset(_dataset(graph, Path(made)))) for graph in graphs]
+        if prepare is not None:
+            for graph in graphs:
+                prepare(Path(made) / graph.name / STORE)
         data = Mixture(tuple(parts))
         evaluate(
             recipe,
@@ -109,7 +120,7 @@ def _dataset(graph: UserGraph, where: Path) -> Path:
     """A dataset's folder of the graph: its store, and its questions without topics."""
     folder = where / graph.name
     folder.mkdir()
-    build(graph, folder / "graph.kg")
+    build(graph, folder / STORE)
     rows = [
         {
             "id": question.id,
