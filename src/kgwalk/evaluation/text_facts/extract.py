@@ -368,8 +368,8 @@ def _source_row(triple: Triple, fact: LocatedFact, document: TextDocument) -> di
         "start": fact.sentence.start,
         "end": fact.sentence.end,
         "sentence": document.text[slice(*fact.sentence)],
-        "head": fact.head_at,
-        "tail": fact.tail_at,
+        "head": fact.head_at and [*fact.head_at],
+        "tail": fact.tail_at and [*fact.tail_at],
     }
 
 

@@ -202,7 +202,7 @@ REASONS = {  # in the order in which they are looked for
     "same_name": "subject and object are the same",
 }
 _WORD = re.compile(r"\w+")
-_BETWEEN = r"[\s.\-–—'’\"“”]{1,4}"  # what may stand between the words of a name where the text writes it otherwise
+_BETWEEN = r"[\s.\-–—'’\"“”()]{1,4}"  # what may stand between the words of a name where the text writes it otherwise
 
 
 class Span(NamedTuple):
