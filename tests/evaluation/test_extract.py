@@ -404,7 +404,7 @@ def test_given_relations_stand_in_the_prompt_and_the_report(tmp_path: Path) -> N
     passage = TextPassage(TextDocument("d", "Big", BIG), 0, len(BIG))
     asked = messages_of(passage, ("director", "release year"))
     assert asked[-1].content.startswith(
-        "Use only these relations: director; release year\n\nTitle: Big\n\nBig is a 1988"
+        "Use only these relations, and only where the passage says so: director; release year\n\nTitle: Big\n\nBig is a"
     )
     assert "Use only" not in "".join(message.content for message in messages_of(passage))
     for wrong in ("", "a | b"):

@@ -14,6 +14,7 @@ Each row has a checksum of its own, so a changed byte is an error and never anot
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -132,6 +133,12 @@ def add_sources(folder: Path, files: Iterable[Path], is_name: Callable[[str], bo
         while some := list(islice(every, 10_000)):
             db.executemany(f"INSERT OR IGNORE INTO sources VALUES ({', '.join('?' * 10)})", some)
         return db.total_changes - before, aliases
+
+
+def carry_sources(store: Path, other: Path) -> None:
+    """Give another store that has the same facts, and more, the sources of this one."""
+    if (store / SOURCES).is_file():
+        shutil.copy2(store / SOURCES, other / SOURCES)
 
 
 def _digest(values: Sequence[Any]) -> str:

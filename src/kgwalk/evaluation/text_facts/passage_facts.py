@@ -108,19 +108,20 @@ EXAMPLES = (
 def messages_of(passage: TextPassage, relations: Sequence[str] = ()) -> list[Message]:
     """The chat in which the passage is read: what to do, two worked examples, the passage.
 
-    With `relations` only these may be used; each example then names those that it uses itself.
+    With `relations` only these may be used. Each example is then given the relations of all examples: of the first try,
+    with its own alone, a small model learnt to write a line for each relation that it was given, known or not.
     """
     chat = [Message("system", SYSTEM)]
+    own = sorted({relation for _, _, facts in EXAMPLES for _, relation, _ in facts}) if relations else ()
     for title, text, facts in EXAMPLES:
-        own = list(dict.fromkeys(relation for _, relation, _ in facts)) if relations else ()
         chat.append(Message("user", _asked(title, text, own)))
         chat.append(Message("assistant", "\n".join(" | ".join(fact) for fact in facts)))
     return [*chat, Message("user", _asked(passage.document.title, passage.text, relations))]
 
 
 def _asked(title: str, text: str, relations: Sequence[str]) -> str:
-    only = f"Use only these relations: {'; '.join(relations)}\n\n" if relations else ""
-    return f"{only}Title: {title}\n\n{text}"
+    only = f"Use only these relations, and only where the passage says so: {'; '.join(relations)}\n\n"
+    return f"{only if relations else ''}Title: {title}\n\n{text}"
 
 
 def reply_rule(relations: tuple[str, ...]) -> GrammarRule:
