@@ -453,11 +453,11 @@ def test_from_documents_to_an_answer_that_quotes_its_sentence(
         assert done.json == json.loads((tmp_path / "r.json").read_text())
         assert cli("kg", "extract", place, "-o", triples, *by).status == 1
         again = cli("kg", "extract", place, "-o", triples, *by, "--resume")
-        assert "4 triples (5 entities, 4 relations) from 6 sentences; 3 passages" in again.stdout
+        assert "4 triples (5 entities, 4 relations) with 6 quotations; 3 passages" in again.stdout
         assert "0 asked now" in again.stdout
         assert len(api.asked) == 3
         built = cli("kg", "build", triples, "-o", store)
-        assert "4 triples, 5 entities, 4 relations, 6 source sentences" in built.stdout
+        assert "4 triples, 5 entities, 4 relations, 6 quotations" in built.stdout
         asked = cli("ask", "who is the director of Big?", "--graph", store, *by)
         assert asked.stdout.splitlines() == [
             "Penny Marshall",
@@ -492,7 +492,7 @@ def test_a_model_that_is_down_ends_the_run_and_one_that_stumbles_does_not(
         line = ("kg", "extract", tmp_path / "docs", "-o", tmp_path / "t.tsv", "--engine", "api", "--model", "m")
         done = cli(*line)
         assert (done.status, "1 passages failed; --resume asks again" in done.stderr) == (0, True), done.stderr
-        assert "from 8 sentences" in done.stdout
+        assert "with 8 quotations" in done.stdout
         bad = set()
         down = cli(*line, "--force")
         assert down.status == 1

@@ -108,7 +108,7 @@ def _print(report: ExtractReport, output: Path) -> None:
     read = f"{counted(report.passages, 'passage')} of {counted(report.documents, 'document')}"
     tokens = f"{report.tokens['prompt']:,} + {report.tokens['generated']:,} tokens"
     names = f"{counted(report.entities, 'entity', 'entities')}, {counted(report.relations, 'relation')}"
-    said = f"{counted(report.triples, 'triple')} ({names}) from {counted(report.sources, 'sentence')}"
+    said = f"{counted(report.triples, 'triple')} ({names}) with {counted(report.sources, 'quotation')}"
     out.print(f"{output}: {said}; {read}, {report.asked:,} asked now, {tokens}, {report.seconds:.1f} s")
     if report.triples:
         out.print(f"build it: kgwalk kg build {output} -o {output.with_suffix('.kg')}")

@@ -145,7 +145,7 @@ def build(
     ]
     parts += [counted(report.dates, "date")] * bool(report.dates)
     parts += [counted(report.questions, "question")] * bool(report.questions)
-    parts += [counted(report.sources, "source sentence")] * bool(report.sources)
+    parts += [counted(report.sources, "quotation")] * bool(report.sources)
     out.print(f"{output}: {', '.join(parts)}, {size(open_graph(output).store.folder.size())}, in {seconds:.1f} s")
     if report.duplicates or report.skipped:
         duplicates, skipped = counted(report.duplicates, "duplicate"), counted(report.skipped, "malformed row")

@@ -62,7 +62,7 @@ class FactSource:
         return self.url or self.document
 
 
-Fact = tuple[str, str, str]
+_FactNames = tuple[str, str, str]
 
 
 def beside(source: str | Path) -> Path | None:
@@ -74,7 +74,7 @@ def beside(source: str | Path) -> Path | None:
     return file if file.is_file() else None
 
 
-def read_sources(path: Path) -> Iterator[tuple[Fact, FactSource] | tuple[str, str]]:
+def read_sources(path: Path) -> Iterator[tuple[_FactNames, FactSource] | tuple[str, str]]:
     """The lines of a file: facts with their sources, and aliases with their names; InputError at a wrong one."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -86,7 +86,7 @@ def read_sources(path: Path) -> Iterator[tuple[Fact, FactSource] | tuple[str, st
                 raise InputError(why, path=str(path), line=number, text=text, hint=_FORM) from None
 
 
-def _row(row: Any) -> tuple[Fact, FactSource] | tuple[str, str]:
+def _row(row: Any) -> tuple[_FactNames, FactSource] | tuple[str, str]:
     if "alias" in row:
         return _text(row, "alias"), _text(row, "of")
     head, relation, tail = row["fact"]

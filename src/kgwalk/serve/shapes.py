@@ -289,7 +289,7 @@ class SourceBody(TypedDict):
     url: Annotated[str, About("what the document says of where it comes from; may be empty")]
 
 
-Sources = Annotated[list[SourceBody] | None, About("of a graph that was made of text: where the facts were read")]
+SentencesRead = Annotated[list[SourceBody] | None, About("of a graph that was made of text: where the facts were read")]
 
 
 class TokenCounts(TypedDict):
@@ -323,7 +323,7 @@ class AnswerShape(TypedDict):
     calibrated: NotRequired[IsCalibrated]
     guess: NotRequired[Guess]
     nearest: NotRequired[NearestFacts]
-    sources: NotRequired[Sources]
+    sources: NotRequired[SentencesRead]
     walks: WalkCount
 
 

@@ -206,11 +206,14 @@ _WORD = re.compile(r"\w+")
 _BETWEEN = r"[\s.\-–—'’\"“”()]{1,4}"  # what may stand between the words of a name where the text writes it otherwise
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """Characters of a document's text."""
 
     start: int
     end: int
+
+
+_ABSENT: Sequence[TextSpan | None] = (None,)
 
 
 class LocatedFact(NamedTuple):
@@ -219,9 +222,9 @@ class LocatedFact(NamedTuple):
     head: str
     relation: str
     tail: str
-    sentence: Span
-    head_at: Span | None
-    tail_at: Span | None
+    sentence: TextSpan
+    head_at: TextSpan | None
+    tail_at: TextSpan | None
 
 
 def locate(said: SaidFact, passage: TextPassage, relations: Sequence[str] = ()) -> LocatedFact | str:
@@ -280,11 +283,11 @@ def relation_key(relation: str) -> str:
     return normalise(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", relation))
 
 
-def mentions(name: str, text: str) -> list[Span]:
+def mentions(name: str, text: str) -> list[TextSpan]:
     """Where a name stands in a text: whole words, in any case; if nowhere, then with other signs between its words.
 
     >>> mentions("lay-abbot", "the lay- abbot of St. Maurice"), mentions("Rome", "Romeo")
-    ([Span(start=4, end=14)], [])
+    ([TextSpan(start=4, end=14)], [])
     """
     exact = r"\s+".join(map(re.escape, name.split()))
     found = _found(exact, name, text)
@@ -293,30 +296,30 @@ def mentions(name: str, text: str) -> list[Span]:
     return found
 
 
-def _found(pattern: str, name: str, text: str) -> list[Span]:
+def _found(pattern: str, name: str, text: str) -> list[TextSpan]:
     before = r"(?<!\w)" if _WORD.match(name[:1]) else ""
     after = r"(?!\w)" if _WORD.match(name[-1:]) else ""
-    return [Span(*one.span()) for one in re.finditer(f"{before}{pattern}{after}", text, re.IGNORECASE)]
+    return [TextSpan(*one.span()) for one in re.finditer(f"{before}{pattern}{after}", text, re.IGNORECASE)]
 
 
 def _nearest(
-    passage: TextPassage, heads: Sequence[Span], tails: Sequence[Span]
-) -> tuple[Span, Span | None, Span | None]:
+    passage: TextPassage, heads: Sequence[TextSpan], tails: Sequence[TextSpan]
+) -> tuple[TextSpan, TextSpan | None, TextSpan | None]:
     """The sentence that says it, and the names nearest to each other, in the document.
 
     Of names in two sentences it is the later one: there a pronoun stands for the other name.
     """
-    sentences = [Span(*span) for span in sentence_spans(passage.text)]
+    sentences = [TextSpan(*span) for span in sentence_spans(passage.text)]
 
-    def place(span: Span | None) -> int:
+    def place(span: TextSpan | None) -> int:
         return -1 if span is None else sum(1 for one in sentences if one.start <= span.start) - 1
 
-    pairs: list[tuple[Span | None, Span | None]] = [*product(heads or [None], tails or [None])]
+    pairs: list[tuple[TextSpan | None, TextSpan | None]] = [*product(heads or _ABSENT, tails or _ABSENT)]
     head, tail = min(pairs, key=lambda pair: (_apart(*map(place, pair)), max(map(place, pair))))
     sentence = sentences[max(place(head), place(tail))]
 
-    def moved(span: Span) -> Span:
-        return Span(span.start + passage.start, span.end + passage.start)
+    def moved(span: TextSpan) -> TextSpan:
+        return TextSpan(span.start + passage.start, span.end + passage.start)
 
     return moved(sentence), None if head is None else moved(head), None if tail is None else moved(tail)
 
@@ -325,5 +328,5 @@ def _apart(one: int, other: int) -> int:
     return 0 if min(one, other) < 0 else abs(one - other)
 
 
-def _quoted(text: str, at: Span) -> str:
+def _quoted(text: str, at: TextSpan) -> str:
     return " ".join(text[at.start : at.end].split())
