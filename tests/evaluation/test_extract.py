@@ -425,6 +425,23 @@ def test_documents_of_the_same_name_are_told_apart_and_files_are_read_once(tmp_p
         list(read_documents([tmp_path / "x.pdf"]))
 
 
+def test_what_no_file_takes_is_replaced(tmp_path: Path) -> None:
+    """Half of a surrogate pair, in a file's name and in a reply."""
+    place = tmp_path / "docs"
+    place.mkdir()
+    Path(os.fsdecode(os.fsencode(place) + b"/\xff.txt")).write_text("Ann met Bo.")
+
+    class Broken(ByteTokenizer):
+        def decode(self, ids: Sequence[int]) -> str:
+            return "Ann | m\ud800t | Bo"
+
+    found = passages_of(read_documents([place]))
+    make = lambda: ScriptedEngine(lambda request: "x", tokens=Broken())  # noqa: E731
+    assert extract(found, make, tmp_path / "t.tsv", ExtractSettings("script")).triples == 1
+    assert (tmp_path / "t.tsv").read_text() == "Ann\tm?t\tBo\n"
+    assert rows_of(tmp_path)[0]["document"] == "docs/?.txt"
+
+
 # The command, with a server on loopback
 
 

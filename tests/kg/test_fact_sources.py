@@ -72,6 +72,22 @@ def test_aliases_are_names_unless_something_else_has_them(tmp_path: Path) -> Non
     assert "Nobody" not in graph
 
 
+def test_beside_a_source_with_ids_names_and_ids_both_find_them(tmp_path: Path) -> None:
+    """One file says it by ids, the other, which has the sentences, by the same ids."""
+    big, penny = "http://x/big", "http://x/penny"
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    (tmp_path / "films.nt").write_text(
+        f'<{big}> {label} "Big" .\n<{penny}> {label} "Penny Marshall" .\n<{big}> <http://x/by> <{penny}> .\n'
+    )
+    rows = [{**row(DIRECTED, OF_BIG), "fact": [big, "http://x/by", penny]}, {"alias": "P. Marshall", "of": penny}]
+    facts = write(tmp_path / "more.tsv", [Triple(big, "http://x/by", penny)], rows)
+    build([tmp_path / "films.nt", facts], tmp_path / "films.kg")
+    graph = open_graph(tmp_path / "films.kg")
+    (fact,) = graph.match("Big", None, "Penny Marshall")
+    assert sources_behind({"x": [fact]}, graph) == {fact: [OF_BIG]}
+    assert graph.neighbors("P. Marshall", fact.relation, out=False).names == ["Big"]
+
+
 def test_updates_and_compaction_leave_them_valid(tmp_path: Path) -> None:
     """A removed fact is not asked for; one that a merge moved is found by the name that it was read with."""
     store = films(tmp_path)

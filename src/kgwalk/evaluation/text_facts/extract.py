@@ -67,9 +67,13 @@ def read_documents(sources: Sequence[Path]) -> Iterator[TextDocument]:
     for file in found.values():
         name = file.name if names[file.name] == 1 else file.path.as_posix()  # of two notes.md, which
         for entry in entries(file):
-            text = entry.text.encode(ENCODING, "replace").decode(ENCODING)  # JSON may have halves of a pair
-            title = entry.title.encode(ENCODING, "replace").decode(ENCODING)
-            yield TextDocument(cited(name, entry.place, ""), title, text, entry.source)
+            place = cited(name, entry.place, "")
+            yield TextDocument(*map(_writable, (place, entry.title, entry.text, entry.source)))
+
+
+def _writable(text: str) -> str:
+    """Text without halves of surrogate pairs, which names of files and replies of servers may have."""
+    return text.encode(ENCODING, "replace").decode(ENCODING)
 
 
 def passages_of(
@@ -223,7 +227,7 @@ async def _reply(passage: TextPassage, engine: Engine, settings: ExtractSettings
     ended = generation.finish != "length" and (generation.room is None or len(generation.ids) < generation.room)
     usage = getattr(generation, "usage", None)  # an API's server counts tokens; our ids are bytes there
     counts = (len(ids), len(generation.ids)) if usage is None else (usage.prompt_tokens, usage.completion_tokens)
-    return PassageReply(engine.tokens.decode(own), ended, *counts)
+    return PassageReply(_writable(engine.tokens.decode(own)), ended, *counts)
 
 
 # From replies to a graph
