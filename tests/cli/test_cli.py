@@ -105,6 +105,7 @@ def test_build_report_as_json(tmp_path: Path) -> None:
         "notes": [],
         "first_skipped": [BAD_MESSAGE],
         "tables": [],
+        "sources": 0,
     }
 
 

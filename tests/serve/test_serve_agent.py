@@ -24,14 +24,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import FILMS
 from kgwalk.bench.servers import ScanGraph
+from kgwalk.kg.build import build
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, ScriptedEngine
 from kgwalk.serve import agent, shapes
 from kgwalk.serve import engine as serve_engine
 from kgwalk.serve.api import model_of
 from kgwalk.serve.app import create_app
+from kgwalk.serve.mcp.replies import first_answers, write_answers
 from kgwalk.serve.run import in_background, run_server
 from kgwalk.serve.settings import ServeSettings
 from kgwalk.types import EngineError, KgwalkError, Message, Neighbors, RemoteError
@@ -152,6 +154,24 @@ def test_ask(films: httpx.Client) -> None:
     assert {name: value[name] for name in ABOUT} == ABOUT
     assert value["turns"] == 3
     assert value["tokens"]["total"] == value["tokens"]["generated"] + value["tokens"]["prompt"]
+
+
+def test_answers_of_a_graph_made_of_text_quote_its_sentences(tmp_path: Path) -> None:
+    """In /v1/ask and in chat, for what the reply's evidence has."""
+    fact, sentence = ["Big", "directed_by", "Penny Marshall"], "Penny Marshall directed Big."
+    row = {"fact": fact, "document": "big.md", "start": 3, "end": 31, "sentence": sentence}
+    (tmp_path / "films.tsv").write_text("".join("\t".join(fact) + "\n" for fact in FILMS))
+    (tmp_path / "films.sources.jsonl").write_text(json.dumps(row) + "\n")
+    build([tmp_path / "films.tsv"], tmp_path / "films.kg")
+    told = [{**row, "title": "", "url": ""}]
+    with serving(graphs={"films": open_graph(tmp_path / "films.kg")}) as client:
+        assert asked(client, question=QUESTION)["sources"] == told
+        assert chat(client, QUESTION)["choices"][0]["message"]["kgwalk"]["sources"] == told
+        reply = {"answers": DIRECTORS, "answer_kind": "entity", "evidence": ABOUT["evidence"], "total": 2}
+        text = write_answers({**reply, "sources": told})
+        assert f'   because "Big" -["directed_by"]-> "Penny Marshall"\n      "{sentence}", in "big.md"' in text
+        assert first_answers({**reply, "sources": told}, 1)["sources"] == told
+        assert first_answers({**reply, "answers": DIRECTORS[1:], "sources": told}, 1)["sources"] == []
 
 
 def test_ask_with_everything(films: httpx.Client) -> None:

@@ -376,6 +376,7 @@ def print_answer(asked: AskResult, limit: int, least: float | None = None) -> No
 
 
 def _show_names(asked: AskResult, limit: int) -> None:
+    from kgwalk.cli.evidence import evidence_tree, quotation
     from kgwalk.walk.sets import MOST_COUNTED
 
     calls = [turn.step for turn in asked.walk if isinstance(turn.step, Call)]
@@ -384,13 +385,13 @@ def _show_names(asked: AskResult, limit: int) -> None:
         label = f"{place}. {name}" if asked.form.ordered else name
         facts = asked.evidence.get(name, [])
         if out.is_terminal:
-            from kgwalk.cli.evidence import evidence_tree
-
-            out.print(evidence_tree(name, facts, out, label=label))
+            out.print(evidence_tree(name, facts, out, label=label, sources=asked.sources))
         else:
             out.print(label)
             for triple in facts:
                 out.print(f"    {_fact(triple)}")
+                for source in asked.sources.get(triple, []):
+                    out.print(f"        {quotation(source)}")
         if counted and is_count(name, facts) and int(name) > MOST_COUNTED:
             out.print(f"    ... (of the first {MOST_COUNTED} that were counted; {int(name) - MOST_COUNTED:,} more)")
 

@@ -4,18 +4,20 @@
     └── Tom Hanks ◀─ starred_actors ── Big ── directed_by ─▶ Penny Marshall
 
 An arrow points as the fact does, from head to tail. Facts that lead to the same answer by different ways are branches.
+Under a chain stand the sentences that its facts were read in, where the graph was made of text.
 A pipe or a file gets the facts as they are (ask.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from kgwalk.config.runtime import visible
+from kgwalk.kg.fact_sources import FactSource
 from kgwalk.types import Triple
 
 ENTITY, RELATION, ANSWER, TIME = "", "cyan", "bold green", "dim"
@@ -68,12 +70,31 @@ def _directed(chain: Sequence[Triple], answer: str) -> list[tuple[Triple, bool]]
     return found
 
 
-def evidence_tree(name: str, facts: Sequence[Triple], console: Console, *, label: str | None = None) -> Tree:
+def quotation(source: FactSource) -> str:
+    """A sentence and where it stands.
+
+    >>> quotation(FactSource("films/big.md", 0, 47, "Big is a 1988 film directed by Penny Marshall."))
+    '"Big is a 1988 film directed by Penny Marshall." (films/big.md)'
+    """
+    return f'"{" ".join(source.sentence.split())}" ({source.place})'
+
+
+def evidence_tree(
+    name: str,
+    facts: Sequence[Triple],
+    console: Console,
+    *,
+    label: str | None = None,
+    sources: Mapping[Triple, Sequence[FactSource]] = {},
+) -> Tree:
     """An answer with its evidence, as lines for this console."""
     arrows = ARROWS[console.encoding.lower().startswith("utf")]
     tree = Tree(Text(visible(label or name), style=ANSWER), guide_style="dim")
     for chain in chains(facts, name):
-        tree.add(_line(chain, name, arrows))
+        branch = tree.add(_line(chain, name, arrows))
+        for fact, _ in chain:
+            for source in sources.get(fact, ()):
+                branch.add(Text(visible(quotation(source)), style=TIME))
     return tree
 
 

@@ -1,4 +1,4 @@
-"""`kgwalk kg ...`: build, update, look at, query, verify and export graphs, and add to them."""
+"""`kgwalk kg ...`: build graphs of files or texts, update, look at, query, verify and export them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kgwalk.cli.extract import EXTRACT_EXAMPLES, extract
 from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, WALK_EXAMPLES, info, relations, walk
 from kgwalk.cli.kg_update import COMPACT_EXAMPLES, UPDATE_EXAMPLES, compact, update
 from kgwalk.cli.options import (
@@ -144,12 +145,14 @@ def build(
     ]
     parts += [counted(report.dates, "date")] * bool(report.dates)
     parts += [counted(report.questions, "question")] * bool(report.questions)
+    parts += [counted(report.sources, "quotation")] * bool(report.sources)
     out.print(f"{output}: {', '.join(parts)}, {size(open_graph(output).store.folder.size())}, in {seconds:.1f} s")
     if report.duplicates or report.skipped:
         duplicates, skipped = counted(report.duplicates, "duplicate"), counted(report.skipped, "malformed row")
         out.print(f"left out: {duplicates}, {skipped}")
 
 
+app.command(epilog=f"Examples: {EXTRACT_EXAMPLES}")(extract)
 app.command(epilog=f"Examples: {UPDATE_EXAMPLES}")(update)
 app.command(epilog=f"Examples: {COMPACT_EXAMPLES}")(compact)
 app.command(epilog="Example: kgwalk kg info facts.kg")(info)
@@ -374,6 +377,8 @@ def subgraphs(
 @app.command(epilog="Example: kgwalk kg verify facts.kg")
 def verify(graph: StoreArgument, quiet: QuietOption = False, json: JsonOption = False) -> None:
     """Read every byte of a store, and of the question subgraphs in it, against its checksums."""
+    from kgwalk.kg.fact_sources import verify_sources
+
     folders = store_at(graph).folders()
     total = sum(folder.size() for folder in folders)
     read = 0
@@ -382,6 +387,7 @@ def verify(graph: StoreArgument, quiet: QuietOption = False, json: JsonOption = 
             for _, count in folder.verify():
                 read += count
                 progress("reading", read, total)
+    verify_sources(folders[0].path)
     if json:
         print_json({"path": str(graph), "ok": True, "bytes": read})
     else:

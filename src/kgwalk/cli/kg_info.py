@@ -73,6 +73,7 @@ def walk(
     Every call makes the next set. An argument is a set ($1), a name, a relation, a path or a value in double quotes.
     With --as the program is printed as a query that gives the same answer; with --json that is the field `query`.
     """
+    from kgwalk.kg.fact_sources import sources_behind
     from kgwalk.systems.kgwalk.protocol import program as calls_of
     from kgwalk.systems.kgwalk.protocol import run_program
     from kgwalk.walk.agent import Start, as_json, gathered
@@ -87,6 +88,7 @@ def walk(
     topics = [entity_named(opened, name) for name in topic or ()]
     episode = run_program(calls, opened, topics, [found for _, found in kinds if found is not None])
     asked = gathered("", Start(topics), [episode], {"generated": 0, "prompt": 0, "total": 0}, 0.0)
+    asked.sources = sources_behind(asked.evidence, opened)
     if not asked.answers:
         asked.nearest = nearest_facts(program, opened, topics or named(calls))
     if as_ is not None:

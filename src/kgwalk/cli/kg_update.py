@@ -114,6 +114,7 @@ def update(
     parts = [counted(report.added, "fact") + " added", f"{report.removed:,} removed"]
     parts += [f"{report.moved:,} moved in {counted(report.merged, 'merge')}"] * bool(report.merged)
     parts += [counted(report.aliases, "alias", "aliases")] * bool(report.aliases)
+    parts += [counted(report.sources, "quotation")] * bool(report.sources)
     out.print(f"{graph}: {', '.join(parts)}, in {seconds:.1f} s")
     if report.known or report.missing or report.skipped:
         skipped = counted(report.skipped, "malformed row")

@@ -26,6 +26,7 @@ from kgwalk.config.run_folder import row_of
 from kgwalk.data.bundled import BUNDLED, world_folder
 from kgwalk.data.folder import FolderLayout, layout_of, read_questions
 from kgwalk.kg.build import build
+from kgwalk.kg.fact_sources import beside
 from kgwalk.kg.files import HEADER, is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.sources.reading import detect_format, looks_like_a_table
@@ -252,7 +253,7 @@ def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: 
 def _digest(sources: Sequence[Path], labels: Path | None) -> str:
     """What the files hold, as a name: by content, or for large ones by path, size and date."""
     digest = xxhash.xxh3_128()
-    for file in (*sources, labels):
+    for file in (*sources, labels, *filter(None, map(beside, sources))):
         digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
         if file is None:
             continue

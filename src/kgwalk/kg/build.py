@@ -34,8 +34,9 @@ from kgwalk.kg.external_memory import (
     alphabetical,
     differs_from_last,
 )
+from kgwalk.kg.fact_sources import add_sources, beside
 from kgwalk.kg.files import FolderWriter, naming_disk_errors
-from kgwalk.kg.names import U32
+from kgwalk.kg.names import ALIASES, U32, name_hash
 from kgwalk.kg.question_sets import QuestionWriter, grouped, write_in_positions
 from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
 from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts, TripleBlock
@@ -65,6 +66,7 @@ class BuildReport:
     notes: list[str] = field(default_factory=list)
     first_skipped: list[str] = field(default_factory=list)
     tables: list[FoundTable] = field(default_factory=list)  # their keys, and where their columns lead
+    sources: int = 0  # sentences that facts were read in, from files beside the sources
 
 
 def build(
@@ -145,7 +147,9 @@ class _Build:
     def run(self, sources: Sequence[str | Path], labels: str | Path | None, options: Options) -> BuildReport:
         options.block_bytes, options.line_bytes = self.block_bytes, self.line_bytes
         self._read(sources, labels, options)
-        return self.write(sources)
+        report = self.write(sources)
+        self._keep_sources([file for source in sources if (file := beside(source)) is not None])
+        return report
 
     def write(self, sources: Sequence[str | Path]) -> BuildReport:
         """Write the store, once all blocks of the sources were added."""
@@ -228,6 +232,23 @@ class _Build:
         self.waiting.append(np.concatenate([head, relation, tail, time, question]))
         self.block_rows.append(count)
         self.waiting_pool.relieve()
+
+    def _keep_sources(self, files: Sequence[Path]) -> None:
+        """Where the facts were read, with the further names that were found for entities."""
+        if not files:
+            return
+        tables = ["entity.hash"] + ["entity_id.hash"] * self.report.labelled
+        hashes = np.sort(np.concatenate([self.out[table] for table in tables]))
+
+        def is_name(text: str) -> bool:
+            hashed = np.uint64(name_hash(text.encode("utf-8", "replace")))
+            at = np.searchsorted(hashes, hashed)
+            return bool(at < len(hashes) and hashes[at] == hashed)
+
+        self.report.sources, aliases = add_sources(self.out.folder, files, is_name)
+        if aliases:
+            write_table(self.out, ALIASES, list(aliases))
+            write_table(self.out, f"{ALIASES}_of", list(aliases.values()))
 
     def _write_dates(self, names: list[str]) -> None:
         write_table(self.out, "date", names)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from kgwalk.kg.build import BuildReport, build_blocks
 from kgwalk.kg.bulk_names import arrow_names, write_table
 from kgwalk.kg.export import told_apart
+from kgwalk.kg.fact_sources import verify_sources
 from kgwalk.kg.files import HEADER, FolderWriter
 from kgwalk.kg.names import ALIASES
 from kgwalk.kg.sources.source import Block, Labels, TripleBlock
@@ -92,6 +93,7 @@ class _Folding:
             keys = store.entity_id or store.entity
             write_table(out, ALIASES, list(store.aliases))
             write_table(out, f"{ALIASES}_of", keys.several(list(store.aliases.values())))
+        report.sources = verify_sources(self._target)
         report.tables = self._graph.store.folder.header.get("tables", [])
         for file in self._target.iterdir():
             ours = file.name in (HEADER, JOURNAL) or file.suffix in (".bin", ".npy") or file.name.startswith(".")

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from kgwalk.kg.entity_names import short_key
+from kgwalk.kg.fact_sources import add_sources, beside
 from kgwalk.kg.files import naming_disk_errors, sole_writer_of_store
 from kgwalk.kg.graph import with_nearest
 from kgwalk.kg.journal import JournalState, KeyedFact, append, read_journal
@@ -53,6 +54,7 @@ class UpdateReport:
     new_relations: int = 0
     rows: int = 0
     skipped: int = 0
+    sources: int = 0  # sentences that facts were read in, from files beside the sources
     triples: int = 0  # facts of the store now
     changes: int = 0  # facts added and removed since the store was built
     notes: list[str] = field(default_factory=list)
@@ -75,7 +77,8 @@ def update(
     report = UpdateReport()
     gone = _read(remove, options, None, report, progress) if remove else ([], {})
     new = _read(add, options, labels, report, progress) if add else ([], {})
-    return _change(target, gone, new, merges, aliases, report, progress)
+    read_in = [file for source in add if (file := beside(source)) is not None]
+    return _change(target, gone, new, merges, aliases, report, progress, read_in)
 
 
 def update_facts(target: str | Path, add: Iterable[KeyedFact] = (), remove: Iterable[KeyedFact] = ()) -> UpdateReport:
@@ -98,6 +101,7 @@ def _change(
     aliases: Sequence[tuple[str, str]],
     report: UpdateReport,
     progress: Progress,
+    sources: Sequence[Path] = (),
 ) -> UpdateReport:
     with naming_disk_errors(f"cannot update {target}"), sole_writer_of_store(target, WAIT):
         built = Store(target)
@@ -111,7 +115,10 @@ def _change(
                     progress("changing", done, len(facts))
         for duplicate, kept in merges:
             edit.merge(duplicate, kept)
-        for name, of in aliases:
+        named: dict[str, str] = {}
+        if sources:  # before the batch: a sentence behind a fact that is not there hurts nobody
+            report.sources, named = add_sources(target, sources, edit.is_known)
+        for name, of in [*aliases, *named.items()]:
             edit.alias(name, of)
         report.new_entities, report.new_relations = edit.introduced
         if edit.lines:
@@ -252,10 +259,15 @@ class _Edit:
         self._changes.aliases[name] = key
         self.lines.append(["alias", name, key])
 
+    def is_known(self, name: str) -> bool:
+        """Whether it is the name of an entity that has a fact."""
+        key = self._aliases.get(name) or self._entities.find(name)
+        return key is not None and next(self._facts_of(key), None) is not None
+
     def _known(self, name: str) -> str:
         """The key of an entity that has a fact; UnknownEntity, with the nearest names, for another."""
         key = self._aliases.get(name) or self._entities.find(name)
-        if key is None or next(self._facts_of(key), None) is None:
+        if key is None or not self.is_known(name):
             raise with_nearest(open_graph(self._built.folder.path), UnknownEntity(name))
         return key
 

@@ -36,6 +36,7 @@ QUOTE, BACKSLASH = 0x22, 0x5C
 # What may stand inside: no control characters and no `<`, with which tags and stop texts begin. Names are escaped so.
 STRING = frozenset(set(range(0x20, 0x100)) - {QUOTE, BACKSLASH, ord("<")})
 THOUGHT = frozenset({*range(0x20, 0x100), ord("\n")} - {ord("<")})
+FIELD = frozenset(set(range(0x20, 0x100)) - {ord("|")})
 DIGITS = 4  # of a whole number
 LONGEST = 1024  # bytes of a name
 
@@ -287,6 +288,11 @@ def string(then: GrammarRule) -> GrammarRule:
 def thought(then: GrammarRule) -> GrammarRule:
     """Any text without `<`; `then` begins with that."""
     return _made(_Many, THOUGHT, then)
+
+
+def field(then: GrammarRule) -> GrammarRule:
+    """A part of a line between bars: any text without a bar or line break; `then` begins with one, or is the end."""
+    return _made(_Many, FIELD, then)
 
 
 def whole_number(then: GrammarRule) -> GrammarRule:

@@ -277,6 +277,21 @@ NearestFacts = Annotated[list[EvidenceFact] | None, About("without an answer: fa
 WalkCount = Annotated[int | None, About("how often the question was walked")]
 
 
+class SourceBody(TypedDict):
+    """A sentence that a fact of the evidence was read in."""
+
+    fact: EvidenceFact
+    document: Annotated[str, About("a file, or a file and a line")]
+    start: Annotated[int, About("of the sentence, in characters of the document's text")]
+    end: int
+    sentence: str
+    title: str
+    url: Annotated[str, About("what the document says of where it comes from; may be empty")]
+
+
+SentencesRead = Annotated[list[SourceBody] | None, About("of a graph that was made of text: where the facts were read")]
+
+
 class TokenCounts(TypedDict):
     generated: int
     prompt: Annotated[int, About("all that the model was told")]
@@ -308,6 +323,7 @@ class AnswerShape(TypedDict):
     calibrated: NotRequired[IsCalibrated]
     guess: NotRequired[Guess]
     nearest: NotRequired[NearestFacts]
+    sources: NotRequired[SentencesRead]
     walks: WalkCount
 
 

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import BUNDLED
+from kgwalk.kg.fact_sources import FactSource, source_rows, sources_behind
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
@@ -320,6 +321,7 @@ async def answer_question(
     if not asked.answers and asked.failure is None and protocol.reads_graph:
         seen = _last_seen(asked.walk) or start.topics
         asked.nearest = await asyncio.to_thread(nearest_facts, question, environment.graph, seen)
+    asked.sources = await asyncio.to_thread(sources_behind, asked.evidence, environment.graph)
     return asked
 
 
@@ -376,6 +378,7 @@ class AskResult:
     nearest: list[Triple] = field(default_factory=list)  # without an answer: facts nearest to what was asked
     query: str | None = None  # that gives the same answer, where one was asked for
     no_query: str | None = None  # why there is none
+    sources: dict[Triple, list[FactSource]] = field(default_factory=dict)  # of facts that were read in text
 
     @property
     def confidence(self) -> float | None:
@@ -440,7 +443,8 @@ def as_json(asked: AskResult, *, limit: int | None = None, least: float | None =
     """The object that `ask --json` and the server give.
 
     `confidence` with `calibrated`, `votes`, `mentions` and `failure` only where there is cause; `note` is null without
-    one. `columns` and `rows` only of a table, `nearest` only without an answer. With a `limit` so many answers and
+    one. `columns` and `rows` only of a table, `nearest` only without an answer, `sources` (sentences that facts of the
+    evidence were read in) only where there are some. With a `limit` so many answers and
     rows, and `left_out` says how many there are more; with a `least` confidence `guess` says whether it is below.
     Where a query was asked for, `query` is it, or null, and then `no_query` says why.
     """
@@ -459,6 +463,8 @@ def as_json(asked: AskResult, *, limit: int | None = None, least: float | None =
         "stop": str(asked.stop),
         "note": asked.note,
     }
+    if asked.sources:
+        value["sources"] = source_rows(facts, asked.sources)
     if asked.form.ordered:
         value["ordered"] = True
     if asked.form.rows:
@@ -566,22 +572,20 @@ def start_of(
 ) -> Start:
     """Where to start: the topics `given`, even an empty list, else those found in the question.
 
-    Raises NoTopic where none is found and the walk needs one: its protocol reads the graph, and cannot search the web
-    for an entity (`web` says whether there is one to search).
+    Raises NoTopic where none is found and the walk needs one: its protocol reads the graph, lists no kinds to ask for
+    instead, and cannot search the web for an entity (`web` says whether there is one to search).
     """
     if not question.strip():
         raise KgwalkError("the question is empty")
     if given is not None:
         return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
     mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
-    elsewhere = bool(web and protocol.searches_web) or bool(kinds)
-    if not mentions and not elsewhere and protocol.kinds_listed(graph):
-        elsewhere = not names_what_is_not_there(question, graph)  # then the walk asks for the kind that is meant
-    if not mentions and protocol.reads_graph and not elsewhere:
-        near = nearest(question, graph)
-        read = MOST_WORDS if is_long(question) else None
-        raise NoTopic(question, near, read=read, facts=nearest_facts(question, graph, near))
-    return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
+    found = mentions or kinds or not protocol.reads_graph or (web and protocol.searches_web)
+    if found or (protocol.kinds_listed(graph) and not names_what_is_not_there(question, graph)):
+        return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
+    near = nearest(question, graph)
+    read = MOST_WORDS if is_long(question) else None
+    raise NoTopic(question, near, read=read, facts=nearest_facts(question, graph, near))
 
 
 def _known(name: str, graph: Graph) -> str:

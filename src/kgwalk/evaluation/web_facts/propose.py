@@ -38,6 +38,7 @@ from kgwalk.evaluation.web_facts.reading import FoundFact, Reader
 from kgwalk.evaluation.web_facts.roles import Phrases
 from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.export import export, label_predicate
+from kgwalk.kg.fact_sources import carry_sources
 from kgwalk.kg.files import naming_disk_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.names import NameTable, normalise
@@ -386,6 +387,7 @@ def accept(
     if target.resolve() == source.resolve():
         raise KgwalkError(f"{target} is the graph itself, which stays as it is; give another folder with -o")
     report = _build(graph, chosen, target, replace, progress)
+    carry_sources(source, target)
     write_rows(target / ADDITIONS, [*read_rows(source / ADDITIONS), *chosen.values()])
     return Accepted(len(chosen), *left_out, report)
 

@@ -122,7 +122,15 @@ def first_answers(reply: dict[str, Any], rows: int) -> dict[str, Any]:
     kept = reply["answers"][:rows]
     own = {name: {one: reply[name][one] for one in kept if one in reply[name]} for name in BY_ANSWER if name in reply}
     table = {"rows": reply["rows"][:rows]} if "rows" in reply else {}
-    return {**reply, "answers": kept, **own, **table}
+    return with_own_sources({**reply, "answers": kept, **own, **table})
+
+
+def with_own_sources(reply: dict[str, Any]) -> dict[str, Any]:
+    """Of the sentences behind facts, those of the evidence that the reply has."""
+    if "sources" not in reply:
+        return reply
+    facts = [fact for each in reply["evidence"].values() for fact in each]
+    return {**reply, "sources": [one for one in reply["sources"] if one["fact"] in facts]}
 
 
 # Names in text
@@ -169,7 +177,10 @@ def write_answers(reply: dict[str, Any]) -> str:
         lines = [" | ".join(map(quoted, row)) for row in [reply["columns"], *reply["rows"]]]
     for place, name in enumerate(reply["answers"], 1):
         lines.append(f"{place}. {quoted(name)}")
-        lines += [f"   because {fact_line(fact)}" for fact in reply["evidence"].get(name, [])]
+        for fact in reply["evidence"].get(name, []):
+            lines.append(f"   because {fact_line(fact)}")
+            read_in = [one for one in reply.get("sources") or [] if one["fact"] == fact]
+            lines += [f"      {quoted(one['sentence'])}, in {quoted(one['url'] or one['document'])}" for one in read_in]
     if len(reply["answers"]) < reply["total"]:
         lines.append(f"{reply['total']:,} answers in all.")
     if (sure := reply.get("confidence")) is not None:

@@ -36,6 +36,7 @@ from kgwalk.serve.mcp.replies import (
     fitted,
     offset_of,
     with_cursor,
+    with_own_sources,
     write_answers,
     write_found,
     write_graphs,
@@ -348,6 +349,7 @@ def _ask_rows(wanted: AgentRequest, result: "AskResult", offset: int, limit: int
         reply["facts_left_out"] = long
     if "rows" in whole:
         reply["rows"] = whole["rows"][offset : offset + limit]
+    reply = with_own_sources(reply)
     reply["total"] = total = len(whole["answers"])
     return {"reply": reply, "rows": len(answers), "more": offset + len(answers) < total and bool(answers)}
 

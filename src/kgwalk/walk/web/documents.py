@@ -294,7 +294,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("St. Louis is big. It lies in the U.S. Midwest. Is it? Yes.")
     ['St. Louis is big.', 'It lies in the U.S. Midwest.', 'Is it?', 'Yes.']
     """
-    return [text[start:end] for start, end in _spans(text)]
+    return [text[start:end] for start, end in sentence_spans(text)]
 
 
 def passages(text: str, characters: int = CHARACTERS) -> list[str]:
@@ -308,25 +308,34 @@ def passages(text: str, characters: int = CHARACTERS) -> list[str]:
     >>> passages("one two three four", 9)
     ['one two', 'three', 'four']
     """
-    pieces: list[str] = []
+    return [text[start:end] for start, end in passage_spans(text, characters)]
+
+
+def passage_spans(text: str, characters: int = CHARACTERS) -> list[tuple[int, int]]:
+    """Where each passage starts and ends in the text.
+
+    >>> passage_spans("One two. Three four. Five.", 20)
+    [(0, 20), (21, 26)]
+    """
+    pieces: list[tuple[int, int]] = []
     begin = end = -1  # of the passage that is being filled
-    for start, stop in _spans(text):
+    for start, stop in sentence_spans(text):
         if begin >= 0 and stop - begin <= characters:
             end = stop
             continue
         if begin >= 0:
-            pieces.append(text[begin:end])
+            pieces.append((begin, end))
         while stop - start > characters:
             cut = _cut(text, start, start + characters)
-            pieces.append(text[start:cut].rstrip())
+            pieces.append((start, start + len(text[start:cut].rstrip())))
             start = cut + len(text[cut:stop]) - len(text[cut:stop].lstrip())
         begin, end = start, stop
     if begin >= 0:
-        pieces.append(text[begin:end])
+        pieces.append((begin, end))
     return pieces
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
+def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Where each sentence starts and ends."""
     spans: list[tuple[int, int]] = []
     start = 0
