@@ -37,7 +37,7 @@ from kgwalk.types import (
     Turn,
 )
 from kgwalk.walk.facts import Chain, DirectedRelation, chain_of, chains_of
-from kgwalk.walk.language import CALLS, DATED_CALLS
+from kgwalk.walk.language import CALLS, DATED_CALLS, KIND_CALLS
 from kgwalk.walk.policy import POLICIES, Policy, ProtocolPolicy, needs_engine, policy_of, protocol_of
 from kgwalk.walk.protocol import Task
 from kgwalk.walk.rollout import Budget, tokens_used
@@ -194,7 +194,7 @@ def test_the_oracle_runs_a_questions_program() -> None:
     asked = [replace(HANKS, extra={"program": program}) for program in bad]
     assert [episode.turns[-1].observation for episode in walk(Oracle(), ScanGraph(FIVE), *asked)] == [
         "error: tail_entities takes 2 arguments: source, relation",
-        f"error: there is no tool evidence; there are {', '.join(CALLS + DATED_CALLS)}",
+        f"error: there is no tool evidence; there are {', '.join(CALLS + DATED_CALLS + KIND_CALLS)}",
         'error: the result is empty; "starred" enters the set: head_entities',
     ]
 
