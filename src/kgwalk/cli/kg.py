@@ -59,11 +59,15 @@ def _memory(text: str) -> int:
     "kgwalk kg build people.csv --table -o people.kg · "
     "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
     "kgwalk kg build shop.db -o shop.kg · "
+    "kgwalk kg build bolt://127.0.0.1:7687 -o movies.kg · "
     "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SRC...", help="Files of triples or tables; - reads stdin (with --format).")
+        list[str],
+        typer.Argument(
+            metavar="SRC...", help="Files of triples or tables; - reads stdin (with --format); a graph's address."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     format: Annotated[
@@ -152,7 +156,7 @@ def build(
 
 app.command(epilog=f"Examples: {UPDATE_EXAMPLES}")(update)
 app.command(epilog=f"Examples: {COMPACT_EXAMPLES}")(compact)
-app.command(epilog="Example: kgwalk kg info facts.kg")(info)
+app.command(epilog="Examples: kgwalk kg info facts.kg · kgwalk kg info bolt://127.0.0.1:7687")(info)
 app.command(epilog=f"Examples: {RELATIONS_EXAMPLES}")(relations)
 app.command(epilog=f"Examples: {WALK_EXAMPLES}")(walk)
 

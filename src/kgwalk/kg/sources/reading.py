@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import date, datetime, time
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path, PurePath
@@ -32,6 +31,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgwalk.kg.names import value_text
 from kgwalk.kg.sources import jsonl, rdf
 from kgwalk.kg.sources.delimited import LABELS, TRIPLES, TableRow, csv_records, read_csv, read_tsv, tsv_records
 from kgwalk.kg.sources.source import (
@@ -40,6 +40,7 @@ from kgwalk.kg.sources.source import (
     STDIN,
     TABLE_HINT,
     Block,
+    Columns,
     Labels,
     Options,
     ReadCounts,
@@ -52,6 +53,7 @@ from kgwalk.kg.sources.source import (
 )
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import Column, Tables, is_value
+from kgwalk.kg.store import is_elsewhere, load_graph
 from kgwalk.types import InputError
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
@@ -91,8 +93,7 @@ SUFFIXES = {
     ".sqlite3": "sqlite",
 }
 _LISTED = 5  # columns in a note
-_MOST_EXACT = 1 << 53  # whole numbers below are exact as floats
-_FAILED = frozenset(("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"))  # formulas of a sheet
+_FACTS_AT_ONCE = 10_000  # of a graph elsewhere in a block
 _B = TypeVar("_B", TripleBlock, Labels, Block)
 
 
@@ -101,6 +102,8 @@ def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Bloc
 
     A table is read here as if there were no other; `stage` puts several together, whose facts depend on each other.
     """
+    if is_elsewhere(str(path)):
+        return _elsewhere(Source(str(path), options, tally))
     if holds_tables(path, options):
         return _only_table(path, options, tally)
     form = _format(path, options)
@@ -112,6 +115,8 @@ def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Bloc
 
 def holds_tables(path: str | Path, options: Options) -> bool:
     """Whether a source is read as tables: a workbook, a database, JSON that is no list of triples; others if asked."""
+    if is_elsewhere(str(path)):
+        return False
     form = _format(path, options)
     if form in _ONLY_TABLES or form in _DELIMITED:
         return form in _ONLY_TABLES or options.table
@@ -119,6 +124,21 @@ def holds_tables(path: str | Path, options: Options) -> bool:
         # A tally of its own, since these bytes will be read and counted again.
         return not jsonl.is_triple(jsonl.first_value(Source(str(path), options, ReadCounts())))
     return False
+
+
+def _elsewhere(source: Source) -> Iterator[TripleBlock]:
+    """All facts of a graph elsewhere, by the names that it shows."""
+    graph: Any = load_graph(source.path)
+    try:
+        facts = (tuple(fact) if getattr(graph, "timed", True) else tuple(fact[:3]) for fact in graph.match())
+        while some := list(islice(facts, _FACTS_AT_ONCE)):
+            rows = Columns(3)
+            for fact in some:
+                rows.append(fact)
+            source.tally.rows += len(rows)
+            yield TripleBlock(*rows.arrays())
+    finally:
+        graph.close()
 
 
 def _format(path: str | Path, options: Options) -> str:
@@ -340,26 +360,12 @@ def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
     """The rows as text, from the first that has two cells; what stands above is a title."""
     begun = False
     for line, row in enumerate(rows, 1):
-        cells = [_written(value) for value in row]
+        cells = [value_text(value) for value in row]
         while cells and not cells[-1]:
             cells.pop()
         begun = begun or sum(map(bool, cells)) > 1
         if begun and cells:
             yield TableRow(line, "\t".join(cells).encode(), cells)
-
-
-def _written(value: Any) -> str:
-    """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point."""
-    if value is None or isinstance(value, bytes):
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
-    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
-        return str(int(value))
-    text = value.isoformat() if isinstance(value, date | time) else str(value)
-    return "" if text.startswith("#") and text in _FAILED else text
 
 
 def _stage_database(source: Source, tables: Tables) -> None:
@@ -393,7 +399,7 @@ def _stage_database_table(source: Source, tables: Tables, database: sqlite3.Conn
     for row in database.execute(f"SELECT * FROM {quoted}"):
         blobs += sum(isinstance(value, bytes) for value in row)
         cells = [
-            (column, text) for column, value in zip(columns, row, strict=True) if (text := _written(value).strip())
+            (column, text) for column, value in zip(columns, row, strict=True) if (text := value_text(value).strip())
         ]
         tables.add_row(table, cells)
     if blobs:

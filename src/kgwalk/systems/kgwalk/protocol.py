@@ -238,8 +238,8 @@ class KgwalkWalk(Walk):
 
     @property
     def dated(self) -> bool:
-        store = getattr(self.environment.graph, "store", None)
-        return bool(store is not None and store.timed)
+        graph = self.environment.graph
+        return bool(getattr(getattr(graph, "store", graph), "timed", False))
 
     def prompt(self) -> list[Message]:
         start = [self.shown(number) for number in range(1, len(self.sets.made) + 1)]
