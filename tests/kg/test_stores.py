@@ -287,7 +287,7 @@ def test_the_command_line(films: str, signed_in: None, cli: Cli) -> None:
     shown = cli("kg", "info", films, "--json").json
     assert (shown["nodes"], shown["relationships"], shown["timed"]) == (10, 6, True)
     lines = cli("kg", "info", films).stdout.splitlines()
-    assert "  Movie               named by: title, properties: id, released, tags, title" in lines
+    assert "  Movie               named by: title, properties: id, released, seen, tags, title" in lines
     refused = cli("fit", films)
     assert refused.status == 1
     assert f"`kgwalk kg build {films} -o my.kg` makes one" in refused.stderr

@@ -91,9 +91,10 @@ def _print_elsewhere(address: str, graph: Graph, json: bool) -> None:
             out.print(key)
             for name, about in value.items():
                 told = ", ".join(f"{word}: {_listed(said)}" for word, said in about.items() if said)
-                out.print(f"  {name:<20}{told}", soft_wrap=True)
+                out.print(f"  {name:<20}{told}".rstrip(), soft_wrap=True)
         else:
-            out.print(f"{key:<20}{f'{value:,}' if type(value) is int else value:>14}")
+            said = ("no", "yes")[value] if isinstance(value, bool) else value
+            out.print(f"{key:<20}{f'{said:,}' if isinstance(said, int) else said:>14}")
 
 
 def _listed(said: str | list[str]) -> str:

@@ -95,7 +95,7 @@ class Property:
         if isinstance(value, list | tuple):
             self.many |= bool(texts(value))
             value = next(iter(value), None) if texts(value) else None
-        if (sort := sort_of(value)) is not None:
+        if texts(value) and (sort := sort_of(value)) is not None:
             self.sorts.add(sort)
 
 
