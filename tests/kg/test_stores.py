@@ -1,12 +1,13 @@
-"""Stores that people have, each a real one: property graphs over Bolt, in an ArcadeDB server on loopback.
+"""Stores that people have, each a real one: property graphs over Bolt in an ArcadeDB server on loopback, tables in
+SQLite and DuckDB files.
 
-The packages of the stores are no part of the project's own environment: `make test-stores` installs them, pinned, in
-one of their own, and runs this file.
+What is not installed is skipped: `make test-stores` installs all of it, pinned, in an environment of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,18 @@ import pytest
 from benchmarks.queries import PASSWORD, ArcadeDb
 
 from commands import Cli
+from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.kg.bolt import open_bolt
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
-from kgwalk.types import InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
+from kgwalk.types import InputError, Neighbors, RemoteError, StoreError, Triple, UnknownEntity, UnknownRelation
 from kgwalk.walk.kinds import kind_named
 from kgwalk.walk.language import Sets
 from kgwalk.walk.starts import starts_in
 
-neo4j = pytest.importorskip("neo4j", reason="needs the driver: pip install 'kgwalk[neo4j]', or make test-stores")
-arcadedb = pytest.importorskip("arcadedb_embedded", reason="needs a server to ask: make test-stores installs one")
+NO_DRIVER = "needs the driver: pip install 'kgwalk[neo4j]', or make test-stores"
+NO_SERVER = "needs a server to ask: make test-stores installs one"
+NO_DUCKDB = "needs DuckDB: pip install 'kgwalk[duckdb]', or make test-stores"
 
 # Two films called Solaris; a person and a city called Paris; an order, which only has a number; a crew, which has
 # nothing; a property in a list, one of a vector, one with a blank text; names that would end a quoted name or a text.
@@ -62,7 +65,9 @@ FACTS = {  # all of it, by hand
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArcadeDb]:
-    started = ArcadeDb(Path(arcadedb.__file__).parent, tmp_path_factory.mktemp("arcadedb"))
+    pytest.importorskip("neo4j", reason=NO_DRIVER)
+    package = pytest.importorskip("arcadedb_embedded", reason=NO_SERVER)
+    started = ArcadeDb(Path(package.__file__).parent, tmp_path_factory.mktemp("arcadedb"))
     try:
         started.ready()
         yield started
@@ -78,6 +83,8 @@ def signed_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def filled(server: ArcadeDb, name: str, *queries: str, **parameters: Any) -> str:
     """A database with what the queries create; its address."""
+    import neo4j
+
     server.command(f"create database {name}")
     address = f"bolt://127.0.0.1:{server.bolt}"
     with (
@@ -318,3 +325,99 @@ def test_without_a_look_for_values(films: str, signed_in: None) -> None:
         assert "1995" not in graph
         assert graph.neighbors("Apollo 13", "released").names == ["1995"]
         assert graph.relations("1995", out=False) == ["released"]  # which was met
+
+
+# --- tables
+
+SHOP = """
+CREATE TABLE suppliers (id INTEGER PRIMARY KEY, name VARCHAR, country VARCHAR);
+CREATE TABLE products (sku VARCHAR PRIMARY KEY, title VARCHAR, price DECIMAL(8, 2),
+                       supplier_id INTEGER REFERENCES suppliers(id));
+CREATE TABLE accessories (product VARCHAR REFERENCES products(sku), accessory VARCHAR REFERENCES products(sku),
+                          PRIMARY KEY (product, accessory));
+INSERT INTO suppliers VALUES (1, 'Rossi', 'Italy'), (2, 'Weber', 'Germany'), (3, 'Bianchi', 'Italy');
+INSERT INTO products VALUES ('B-1', 'city bike', 499.5, 1), ('B-2', 'cargo bike', 2400, 2), ('L-1', 'lamp', 20, 3),
+                            ('L-2', 'lock', 35, 2);
+INSERT INTO accessories VALUES ('B-1', 'L-1'), ('B-2', 'L-1'), ('B-1', 'L-2');
+"""
+
+
+def sqlite_shop(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(SHOP)
+    return f"sqlite:///{path}"
+
+
+def duckdb_shop(path: Path) -> str:
+    duckdb = pytest.importorskip("duckdb", reason=NO_DUCKDB)
+    with closing(duckdb.connect(str(path))) as database:
+        database.execute(SHOP)
+    return f"duckdb:///{path}"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(("make", "price"), [(sqlite_shop, "2400"), (duckdb_shop, "2400.00")])
+def test_a_database_of_tables_is_a_graph(make: Callable[[Path], str], price: str, tmp_path: Path, cli: Cli) -> None:
+    address = make(tmp_path / "shop.data")  # by its address the format is known, whatever the name
+    graph = load_graph(address)
+    assert graph.neighbors("city bike", "supplier_id").names == ["Rossi"]  # a foreign key leads to the row
+    leads_to = graph.neighbors("lamp", "accessory", out=False)  # a table of two foreign keys is a relation
+    assert sorted(leads_to.names) == ["cargo bike", "city bike"]
+    assert graph.neighbors("cargo bike", "price").names == [price]
+    assert sorted(graph.neighbors("products", "is_a", out=False).names) == ["cargo bike", "city bike", "lamp", "lock"]
+    told = {table["table"]: table for table in cli("kg", "info", address, "--json").json["tables"]}
+    assert told["products"]["links"] == {"supplier_id": "suppliers"}
+    assert (told["products"]["key"], told["products"]["label"]) == ("sku", ["title"])
+    assert told["accessories"]["read_as"] == "relation"
+    lines = cli("kg", "info", address).stdout.splitlines()
+    assert "table               products: 4 rows by sku, shown by title; supplier_id -> suppliers" in lines
+    built = cli("kg", "build", address, "-o", tmp_path / "shop.kg", "--json").json
+    assert built["triples"] == len(graph)
+
+
+def test_a_database_that_changed_is_read_again(tmp_path: Path) -> None:
+    address = sqlite_shop(tmp_path / "shop.db")
+    assert "Verdi" not in load_graph(address)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("INSERT INTO suppliers VALUES (4, 'Verdi', 'Italy')")
+        database.commit()  # which is in the file beside the database, while it is open
+        assert "Verdi" in load_graph(address)
+
+
+def test_a_walk_over_a_database(tmp_path: Path, cli: Cli) -> None:
+    address = sqlite_shop(tmp_path / "shop.db")
+    program = 'head_entities("Italy", "country"); head_entities($1, "supplier_id"); argmax($2, "price")'
+    assert cli("kg", "walk", address, program, "--json").json["answers"] == ["city bike"]
+
+
+def test_a_duckdb_file_by_any_name(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "shop.db"  # as people call them
+    duckdb_shop(path)
+    assert cli("kg", "build", path, "-o", tmp_path / "shop.kg", "--json").json["triples"] == 28
+
+
+def test_a_list_in_a_cell_is_several_facts(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason=NO_DUCKDB)
+    with closing(duckdb.connect(str(tmp_path / "a.duckdb"))) as database:
+        database.execute("CREATE TABLE films (title VARCHAR, tags VARCHAR[], about STRUCT(a INT), seen DATE)")
+        database.execute("INSERT INTO films VALUES ('Big', ['comedy', 'fantasy'], {'a': 1}, '1988-06-03')")
+    graph = load_graph(f"duckdb:///{tmp_path / 'a.duckdb'}")
+    assert sorted(graph.neighbors("Big", "tags").names) == ["comedy", "fantasy"]
+    assert graph.neighbors("Big", "seen").names == ["1988-06-03"]
+    assert not graph.has_relation("about")
+
+
+def test_a_database_that_is_not_there_or_is_none(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no file"):
+        load_graph(f"sqlite:///{tmp_path}/none.db")
+    (tmp_path / "text.db").write_text("no database, whatever its name says, and long enough")
+    with pytest.raises(InputError, match="cannot be read as an SQLite database"):
+        load_graph(f"sqlite:///{tmp_path}/text.db")
+    pytest.importorskip("duckdb", reason=NO_DUCKDB)
+    with pytest.raises(InputError, match="cannot be read as a DuckDB database"):
+        load_graph(f"duckdb:///{tmp_path}/text.db")

@@ -22,7 +22,7 @@ from kgwalk.cli.options import (
 )
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import StoredGraph, is_elsewhere
+from kgwalk.kg.store import DATABASES, StoredGraph, is_elsewhere
 from kgwalk.types import Call, KgwalkError
 
 RELATIONS_EXAMPLES = (
@@ -38,7 +38,8 @@ WIDTH = 40  # characters of a name in an example
 
 def info(graph: GraphArgument, json: JsonOption = False) -> None:
     """Counts, sizes, the most used relations and the most connected entities; how tables and databases were read."""
-    opened = graph_called(graph) if is_elsewhere(graph) else store_at(Path(graph))
+    by_address = is_elsewhere(graph) or graph.startswith(DATABASES)
+    opened = graph_called(graph) if by_address else store_at(Path(graph))
     if not isinstance(opened, StoredGraph):
         _print_elsewhere(graph, opened, json)
         return
