@@ -85,7 +85,8 @@ def test_unknown_formats_are_named() -> None:
     assert str(caught.value) == (
         "facts.docx: unknown format: the name ends in '.docx'\n"
         "  known are .tsv .csv .nt .ttl .nq .jsonl .ndjson .json .xlsx .db .sqlite .sqlite3 .duckdb .ddb, "
-        "also with .gz or .zst; for other names `kgwalk kg build` has --format: tsv csv nt ttl nq jsonl rog json xlsx sqlite duckdb"
+        "also with .gz or .zst; for other names `kgwalk kg build` has --format: "
+        "tsv csv nt ttl nq jsonl rog json xlsx sqlite duckdb"
     )
     with pytest.raises(InputError, match="facts: unknown format: the name has no suffix"):
         detect_format("facts")
