@@ -1,5 +1,5 @@
-"""Stores that people have, each a real one: property graphs over Bolt in an ArcadeDB server on loopback, tables in
-SQLite and DuckDB files.
+"""Stores that people have, each a real one: property graphs over Bolt in an ArcadeDB server on loopback, one in
+a Ladybug file, tables in SQLite and DuckDB files.
 
 What is not installed is skipped: `make test-stores` installs all of it, pinned, in an environment of its own.
 """
@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from benchmarks.queries import PASSWORD, ArcadeDb
@@ -27,6 +27,7 @@ from kgwalk.walk.starts import starts_in
 
 NO_DRIVER = "needs the driver: pip install 'kgwalk[neo4j]', or make test-stores"
 NO_SERVER = "needs a server to ask: make test-stores installs one"
+NO_LADYBUG = "needs Ladybug: pip install 'kgwalk[ladybug]', or make test-stores"
 NO_DUCKDB = "needs DuckDB: pip install 'kgwalk[duckdb]', or make test-stores"
 
 # Two films called Solaris; a person and a city called Paris; an order, which only has a number; a crew, which has
@@ -325,6 +326,74 @@ def test_without_a_look_for_values(films: str, signed_in: None) -> None:
         assert "1995" not in graph
         assert graph.neighbors("Apollo 13", "released").names == ["1995"]
         assert graph.relations("1995", out=False) == ["released"]  # which was met
+
+
+# --- a property graph in a file
+
+TABLES = """
+CREATE NODE TABLE Person(name STRING, born INT64, tags STRING[], PRIMARY KEY(name));
+CREATE NODE TABLE Movie(id INT64, title STRING, released INT64, seen DATE, about STRUCT(a INT64), PRIMARY KEY(id));
+CREATE NODE TABLE City(name STRING, PRIMARY KEY(name));
+CREATE REL TABLE ACTED_IN(FROM Person TO Movie, year INT64);
+CREATE REL TABLE `born in`(FROM Person TO City);
+CREATE (:Person {name: 'Tom Hanks', born: 1956, tags: ['x', 'y']}), (:Person {name: 'Paris'}), (:City {name: 'Paris'}),
+       (:Movie {id: 1, title: 'Solaris', released: 1972}), (:Movie {id: 2, title: 'Solaris', released: 2002}),
+       (:Movie {id: 3, title: '1917', seen: date('2020-01-05')});
+MATCH (p:Person), (m:Movie {id: 2}) WHERE p.name = 'Tom Hanks' CREATE (p)-[:ACTED_IN {year: 2001}]->(m);
+MATCH (p:Person), (c:City) WHERE p.name = 'Tom Hanks' CREATE (p)-[:`born in`]->(c);
+"""
+
+
+@pytest.fixture
+def ladybug_films(tmp_path: Path) -> str:
+    ladybug = pytest.importorskip("ladybug", reason=NO_LADYBUG)
+    database = ladybug.Database(str(tmp_path / "films.lbug"))
+    connection = ladybug.Connection(database)
+    for query in filter(str.strip, TABLES.split(";\n")):
+        connection.execute(query)
+    connection.close()
+    database.close()
+    return f"ladybug:///{tmp_path}/films.lbug"
+
+
+def test_a_ladybug_file_is_a_graph(ladybug_films: str, cli: Cli) -> None:
+    with closing(cast(CypherGraph, load_graph(ladybug_films))) as graph:
+        named = {"Tom Hanks": "Person", "Paris (Person)": "Person", "Paris (City)": "City"}
+        named |= {"Solaris (1)": "Movie", "Solaris (2)": "Movie", "Movie 1917": "Movie"}  # a number is no name alone
+        assert set(graph.match()) == {
+            *(Triple(name, "is_a", kind) for name, kind in named.items()),
+            *(
+                Triple(name, "id", key)
+                for name, key in [("Solaris (1)", "1"), ("Solaris (2)", "2"), ("Movie 1917", "3")]
+            ),
+            Triple("Tom Hanks", "born", "1956"),
+            Triple("Tom Hanks", "tags", "x"),
+            Triple("Tom Hanks", "tags", "y"),
+            Triple("Solaris (1)", "released", "1972"),
+            Triple("Solaris (2)", "released", "2002"),
+            Triple("Movie 1917", "seen", "2020-01-05"),
+            Triple("Tom Hanks", "ACTED_IN", "Solaris (2)", "2001"),
+            Triple("Tom Hanks", "born in", "Paris (City)"),
+        }
+        for fact in graph.match():
+            assert fact.relation in graph.relations(fact.head)
+            assert fact.relation in graph.relations(fact.tail, out=False)
+            assert fact.tail in graph.neighbors(fact.head, fact.relation).names
+            assert fact.head in graph.neighbors(fact.tail, fact.relation, out=False).names
+        assert "released" not in graph.relations("Movie 1917")  # a column of its table, but empty
+        assert graph.find("tom hankz")[0].name == "Tom Hanks"
+        assert "'nobody" not in graph
+    program = 'filter($1, "released", ">", "2000"); head_entities($2, "ACTED_IN")'
+    assert cli("kg", "walk", ladybug_films, program, "--kind", "movies", "--json").json["answers"] == ["Tom Hanks"]
+
+
+def test_a_ladybug_file_that_is_not_there_or_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("ladybug", reason=NO_LADYBUG)
+    with pytest.raises(StoreError, match="does not exist"):
+        load_graph(f"ladybug:///{tmp_path}/none.lbug")
+    (tmp_path / "text.lbug").write_text("no database")
+    with pytest.raises(StoreError, match=r"text\.lbug: "):
+        load_graph(f"ladybug:///{tmp_path}/text.lbug")
 
 
 # --- tables

@@ -39,7 +39,7 @@ GraphArgument = Annotated[
     typer.Argument(
         metavar="GRAPH",
         help="A store folder, `world`, a file of facts or tables, a kgwalk server's URL, sparql+URL, bolt://HOST, "
-        "sqlite:///FILE or duckdb:///FILE.",
+        "ladybug:///FILE, sqlite:///FILE or duckdb:///FILE.",
     ),
 ]
 StoreArgument = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from kgwalk.kg.cypher import CypherGraph
-from kgwalk.kg.cypher_schema import Row
+from kgwalk.kg.cypher import CypherGraph, graph_over
+from kgwalk.kg.cypher_schema import SAMPLED, SHOWN, Row, quoted
 from kgwalk.types import InputError, KgwalkError, RemoteError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ TIMEOUT = 60.0  # seconds that a query may take
 CONNECTING = 10.0  # seconds for a connection, and for trying a query again
 MOST_ROWS = 5_000_000  # of one answer that is held
 AT_ONCE = 1000  # rows that the driver fetches at a time
+LABELS_AT_ONCE = 20  # labels or types in one query of the schema
 SETTINGS = ("name", "values", "timeout")  # behind the `?`; the rest is the server's (neo4j:// routes by it)
 DEFAULT = "neo4j://localhost:7687"
 
@@ -43,31 +44,21 @@ def open_bolt(address: str) -> CypherGraph:
     """The graph at an address; `neo4j://` alone is the one that NEO4J_URI names."""
     parts = urlsplit(address)
     if not parts.hostname:
-        given = os.environ.get("NEO4J_URI", DEFAULT)
+        given = os.environ.get("NEO4J_URI") or DEFAULT
+        if not urlsplit(given).hostname:
+            raise InputError("NEO4J_URI names no host", text=given, hint=f"as in {DEFAULT}")
         return open_bolt(given + ("&" if "?" in given else "?") * bool(parts.query) + parts.query)
     said = parse_qs(parts.query, keep_blank_values=True)
-    unknown = [f"{name}={value}" for name in ("values", "timeout") for value in said.get(name, [])[1:]]
-    values, timeout = said.get("values", ["yes"])[0], _seconds(address, said.get("timeout", [str(TIMEOUT)])[0])
-    if values not in ("yes", "no") or unknown:
-        raise InputError(f"values={values}: expected yes or no, once", text=_shown(address))
+    routing = urlencode([(name, one) for name, given in said.items() if name not in SETTINGS for one in given])
     engine = BoltEngine(
-        f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        + (
-            "?" + rest
-            if (rest := urlencode([(k, v) for k, vs in said.items() if k not in SETTINGS for v in vs]))
-            else ""
-        ),
+        f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{'?' * bool(routing)}{routing}",
         shown=_shown(address),
         user=unquote(parts.username or "") or os.environ.get("NEO4J_USERNAME", ""),
         password=unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", ""),
         database=unquote(parts.path.strip("/")) or os.environ.get("NEO4J_DATABASE") or None,
-        timeout=timeout,
+        timeout=_seconds(address, said.get("timeout", [str(TIMEOUT)])[-1]),
     )
-    try:
-        return CypherGraph(engine, names=said.get("name", ()), values=values == "yes")
-    except BaseException:
-        engine.close()
-        raise
+    return graph_over(engine, said)
 
 
 def _shown(address: str) -> str:
@@ -87,7 +78,9 @@ def _seconds(address: str, text: str) -> float:
 
 
 class BoltEngine:
-    """A `CypherEngine` over the driver; safe in threads. `asked` counts the queries that were sent."""
+    """A `CypherEngine` over the driver; safe in threads."""
+
+    strict = False
 
     def __init__(
         self, uri: str, *, shown: str, user: str, password: str, database: str | None, timeout: float = TIMEOUT
@@ -130,14 +123,13 @@ class BoltEngine:
     def rows(self, query: str, **parameters: Any) -> list[Row]:
         import neo4j
 
-        @neo4j.unit_of_work(timeout=self._timeout)
         def work(transaction: neo4j.ManagedTransaction) -> list[Row]:
             self.asked += 1
-            found = transaction.run(query, parameters)  # type: ignore[arg-type]  # no text of a caller stands in it
+            found = transaction.run(query, parameters)
             return [_plain_row(record.values()) for record in islice(found, MOST_ROWS + 1)]
 
         with self._errors(), self._session() as session:
-            rows: list[Row] = session.execute_read(work)
+            rows: list[Row] = session.execute_read(neo4j.unit_of_work(timeout=self._timeout)(work))
         if len(rows) > MOST_ROWS:
             raise RemoteError(f"{self.shown}: more than {MOST_ROWS:,} rows in one answer; ask for less at once")
         return rows
@@ -145,7 +137,7 @@ class BoltEngine:
     def stream(self, query: str, **parameters: Any) -> Iterator[Row]:
         with self._errors(), self._session() as session, session.begin_transaction() as transaction:
             self.asked += 1
-            for record in transaction.run(query, parameters):  # type: ignore[arg-type]
+            for record in transaction.run(query, parameters):
                 yield _plain_row(record.values())
 
     def _session(self) -> Any:
@@ -153,7 +145,35 @@ class BoltEngine:
 
         return self._driver.session(database=self._database, default_access_mode=READ_ACCESS, fetch_size=AT_ONCE)
 
+    def union(self, parts: Sequence[str], **parameters: Any) -> list[Row]:
+        return self.rows(" UNION ALL ".join(parts), **parameters) if parts else []
+
+    def sample(self, names: Sequence[str], *, nodes: bool) -> Iterator[tuple[str, str, int, int, list[Any]]]:
+        pattern = "(n:{})" if nodes else "()-[n:{}]->()"
+        for start in range(0, len(names), LABELS_AT_ONCE):
+            some = names[start : start + LABELS_AT_ONCE]
+            parts = [
+                f"MATCH {pattern.format(quoted(name))} WITH n LIMIT {SAMPLED} UNWIND keys(n) AS k "
+                f"WITH k, n[k] AS v RETURN {at} AS at, k, count(v) AS c, count(DISTINCT v) AS d, "
+                f"collect(v)[0..{SHOWN}] AS some"
+                for at, name in enumerate(some)
+            ]
+            for at, key, count, distinct, values in self.union(parts):
+                yield some[at], key, count, distinct, values
+
     # What databases differ in
+
+    def labels_of(self, variable: str) -> str:
+        return f"labels({variable})"
+
+    def type_of(self, variable: str) -> str:
+        return f"type({variable})"
+
+    def filled(self, variable: str, properties: Iterable[str]) -> str:
+        return f"[k IN keys({variable}) WHERE NOT ({variable}[k] = '')]"
+
+    def lower(self, expression: str) -> str:
+        return f"toLower(toString({expression}))"
 
     def node_id(self, variable: str) -> str:
         """elementId(n); Memgraph and servers before Neo4j 5 have id(n) alone."""

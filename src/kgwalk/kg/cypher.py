@@ -25,7 +25,7 @@ from kgwalk.kg.find import LEAST_SCORE
 from kgwalk.kg.graph import LruCache, TimeWindow, find_among
 from kgwalk.kg.sparql_names import rank
 from kgwalk.kg.times import parse_window
-from kgwalk.types import Found, Neighbors, Triple, UnknownEntity, UnknownRelation
+from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
 
 FIRST = 1000  # facts of one entity and relation that are read where fewer are asked for; hubs have more
 MOST_DATES = 3  # properties of a relationship that say when
@@ -41,18 +41,19 @@ class _Facts:
     given: dict[str, Any]
     value: str = ""  # the other end, where it is a value and not a node
     node: str = "m"
+    label: str | None = None  # that the pattern gives to the node
     dates: Dates = field(default_factory=Dates)
     name_of: Callable[[Any], Any] = lambda start: start
 
-    def query(self, at: int, card: Callable[[str], list[str]], most: int | None) -> str:
-        ends = [self.value, *["null"] * (len(card("m")) - 1)] if self.value else card(self.node)
+    def query(self, at: int, card: list[str], most: int | None) -> str:
+        ends = [self.value, *["null"] * (len(card) - 1)] if self.value else card
         dates = [f"r.{quoted(name)}" for name in self.dates.names()]
         columns = [str(at), self.start, *ends, *dates, *["null"] * (MOST_DATES - len(dates))]
         limit = "" if most is None else f" LIMIT {most}"
         return f"{self.match} RETURN {', '.join(f'{one} AS c{n}' for n, one in enumerate(columns))}{limit}"
 
     def counted(self, at: int) -> str:
-        what = self.value or self.node
+        what = self.value or self.node  # each once, as in the answer
         return f"{self.match} RETURN {at} AS at, count(DISTINCT {what}) AS n"
 
 
@@ -244,9 +245,11 @@ class CypherGraph:
             properties = list(self._properties)
             parts, given = list[str](), dict[str, list[Any]]()
             for at, name in enumerate(properties):
-                for pattern, value in self._valued(name, some, given):
-                    parts.append(f"{pattern} RETURN DISTINCT {at} AS at, {value} AS v, labels(n) AS labels")
-            for at, value, labels in self._engine.rows(" UNION ALL ".join(parts), **given) if parts else ():
+                for pattern, value, _ in self._valued(name, some, given):
+                    parts.append(
+                        f"{pattern} RETURN DISTINCT {at} AS at, {value} AS v, {self._engine.labels_of('n')} AS labels"
+                    )
+            for at, value, labels in self._engine.union(parts, **given):
                 for text in texts(value):
                     if text in new and self.schema.tells(labels, properties[at]):
                         new[text].add(properties[at])
@@ -256,8 +259,8 @@ class CypherGraph:
         return {name: (found.get(name) or frozenset()) | met.get(name, frozenset())
                 for name in dict.fromkeys(names) if found.get(name) or name in met}  # fmt: skip
 
-    def _valued(self, name: str, wanted: Sequence[str], given: dict[str, list[Any]]) -> Iterator[tuple[str, str]]:
-        """Patterns of the nodes `n` that have one of these texts in a property, each with what its value is there."""
+    def _valued(self, name: str, wanted: Sequence[str], given: dict[str, list[Any]]) -> Iterator[tuple[str, str, str]]:
+        """Patterns of the nodes `n` that have one of these texts in a property, with its value there and the label."""
         for label in self._properties.get(name, ()):
             seen = self.schema.labels[label][name]
             said = "v_" + "_".join(sorted(seen.sorts))
@@ -267,19 +270,19 @@ class CypherGraph:
                 continue
             at = f"n.{quoted(name)}"
             if seen.many:
-                yield f"MATCH (n:{quoted(label)}) UNWIND {at} AS v WITH n, v WHERE v IN ${said}", "v"
+                yield f"MATCH (n:{quoted(label)}) UNWIND {at} AS v WITH n, v WHERE v IN ${said}", "v", label
             else:
-                yield f"MATCH (n:{quoted(label)}) WHERE {at} IN ${said}", at
+                yield f"MATCH (n:{quoted(label)}) WHERE {at} IN ${said}", at, label
 
     # Relations around nodes
 
     def _around_nodes(self, nodes: Mapping[str, Node], out: bool) -> Iterator[tuple[str, set[str]]]:
         by_id = {node.id: (name, node) for name, node in nodes.items()}
         id_ = self._engine.node_id("n")
-        arrow, keys = ("-[r]->", ", [k IN keys(n) WHERE NOT (n[k] = '')]") if out else ("<-[r]-", "")
+        arrow, keys = ("-[r]->", f", {self._engine.filled('n', self._properties)}") if out else ("<-[r]-", "")
         query = (
             f"UNWIND $ids AS i MATCH (n) WHERE {id_} = i OPTIONAL MATCH (n){arrow}() "
-            f"RETURN i{keys}, collect(DISTINCT type(r))"
+            f"RETURN i{keys}, collect(DISTINCT {self._engine.type_of('r')})"
         )
         for start, *properties, types in self._engine.rows(query, ids=list(by_id)):
             name, node = by_id[start]
@@ -305,7 +308,7 @@ class CypherGraph:
                 found[name] |= {label: [] for label in sorted(self._kinds.intersection(node.labels))}
         elif relation == self.schema.is_a:
             parts += [
-                _Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, {})
+                _Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, {}, label=label)
                 for at, label in enumerate(sorted(self._kinds.intersection(names)))
             ]
         rows = self._rows(parts, most)
@@ -316,8 +319,8 @@ class CypherGraph:
             if not isinstance(other, Card):
                 for text in values:
                     self._met.put(text, (self._met.get(text) or frozenset()) | {relation})
-            if (name := part.named.get(start)) is not None:
-                around = found.setdefault(name, {})
+            if (owner := part.named.get(start)) is not None:
+                around = found.setdefault(owner, {})
                 for value in values:
                     around.setdefault(value, []).extend([time] if time else [])
         unsure = [name for name in names if name not in found]
@@ -325,12 +328,10 @@ class CypherGraph:
         return found, parts if full else []
 
     def _rows(self, parts: Sequence[_Facts], most: int | None) -> list[tuple[_Facts, Any, Card | Any, str]]:
-        if not parts:
-            return []
         given = {name: value for part in parts for name, value in part.given.items()}
-        query = " UNION ALL ".join(part.query(at, self._nodes.card, most) for at, part in enumerate(parts))
+        queries = [part.query(at, self._nodes.card(part.node, part.label), most) for at, part in enumerate(parts)]
         found: list[tuple[_Facts, Any, Card | Any, str]] = []
-        for at, start, *ends in self._engine.rows(query, **given):
+        for at, start, *ends in self._engine.union(queries, **given):
             part = parts[at]
             dates = ends[self._nodes.width :]
             time = part.dates.text(dates[: len(part.dates.names())]) if part.dates.names() else ""
@@ -360,8 +361,9 @@ class CypherGraph:
             return
         given: dict[str, list[Any]] = {}
         wanted = [name for name in names if sendable(name)]
-        for pattern, value in self._valued(relation, wanted, given):
-            yield _Facts(pattern, value, {name: name for name in wanted}, given, node="n", name_of=_text)
+        for pattern, value, label in self._valued(relation, wanted, given):
+            named = {name: name for name in wanted}
+            yield _Facts(pattern, value, named, given, node="n", label=label, name_of=_text)
 
     def _some_neighbors(self, entity: str, relation: str, out: bool, limit: int) -> Neighbors | None:
         """The neighbours of one entity: all where there are not many; of a hub some, and how many there are."""
@@ -374,7 +376,7 @@ class CypherGraph:
             self._neighbors.put((entity, relation, out), some, weight=len(some))
             return some
         given = {name: value for part in cut for name, value in part.given.items()}
-        counts = self._engine.rows(" UNION ALL ".join(part.counted(at) for at, part in enumerate(cut)), **given)
+        counts = self._engine.union([part.counted(at) for at, part in enumerate(cut)], **given)
         return Neighbors(some.names, sum(count for _, count in counts), some.times)
 
     def _listed(self, others: Mapping[str, list[str]]) -> Neighbors:
@@ -422,7 +424,7 @@ class CypherGraph:
             value = f"n.{quoted(relation)}"
             parts.append(_Facts(f"MATCH (n) WHERE {value} IS NOT NULL", id_, some, {}, value=value))
         if relation == self.schema.is_a:
-            parts.append(_Facts("MATCH (n)", id_, some, {}, value="labels(n)"))
+            parts.append(_Facts("MATCH (n)", id_, some, {}, value=self._engine.labels_of("n")))
         width = self._nodes.width
         for part in parts:
             ends = [part.value] if part.value else self._nodes.card("m")
@@ -445,10 +447,22 @@ class CypherGraph:
                             yield fact
 
     def _tails(self, part: _Facts, relation: str, head: Card, value: Any) -> list[str]:
-        if part.value == "labels(n)":
+        if part.value == self._engine.labels_of("n"):
             return sorted(self._kinds.intersection(value))
         return texts(value) if self.schema.tells(head.labels, relation) else []
 
 
 def _text(value: Any) -> str:
     return next(iter(texts(value)), "")
+
+
+def graph_over(engine: CypherEngine, said: Mapping[str, Sequence[str]]) -> CypherGraph:
+    """The graph of an engine with the settings behind the `?` of its address; an engine without a graph is closed."""
+    try:
+        values = said.get("values", ["yes"])[-1]
+        if values not in ("yes", "no"):
+            raise InputError(f"values={values}: expected yes or no", text=engine.shown)
+        return CypherGraph(engine, names=said.get("name", ()), values=values == "yes")
+    except BaseException:
+        engine.close()
+        raise

@@ -69,14 +69,17 @@ class NodeNames:
 
     # Cards
 
-    def card(self, variable: str) -> list[str]:
-        """The columns of a query that say which node a variable is, and what it may be called by."""
-        named = [f"{variable}.{quoted(name)}" for name in self.columns]
-        return [self._engine.node_id(variable), f"labels({variable})", *named]
+    def card(self, variable: str, label: str | None = None) -> list[str]:
+        """The columns of a query that say which node a variable is, and what it may be called by; `label` is one that
+        the query gives it.
+        """
+        known = None if label is None or not self._engine.strict else self._schema.labels[label]
+        named = [f"{variable}.{quoted(name)}" if known is None or name in known else "null" for name in self.columns]
+        return [self._engine.node_id(variable), self._engine.labels_of(variable), *named]
 
-    def _returned(self) -> str:
+    def _returned(self, label: str | None = None) -> str:
         """The card of `n`, its columns called alike in every part of a UNION."""
-        return f"RETURN {', '.join(f'{column} AS c{at}' for at, column in enumerate(self.card('n')))}"
+        return f"RETURN {', '.join(f'{column} AS c{at}' for at, column in enumerate(self.card('n', label)))}"
 
     @property
     def width(self) -> int:
@@ -147,13 +150,12 @@ class NodeNames:
         for at, ((label, name), wanted) in enumerate(lookups.items()):
             sorts = self._schema.labels[label][name].sorts
             given[f"v{at}"] = [value for text in sorted(wanted) for value in readings(text, sorts)]
-            parts.append(f"MATCH (n:{quoted(label)}) WHERE n.{quoted(name)} IN $v{at} {self._returned()}")
+            parts.append(f"MATCH (n:{quoted(label)}) WHERE n.{quoted(name)} IN $v{at} {self._returned(label)}")
         if known := self._engine.ids(ids):
             given["ids"] = known
             parts.append(f"MATCH (n) WHERE {self._engine.node_id('n')} IN $ids {self._returned()}")
-        if parts:
-            for row in self._engine.rows(" UNION ALL ".join(parts), **given):
-                yield self.read(row)
+        for row in self._engine.union(parts, **given):
+            yield self.read(row)
 
     def _told_apart(
         self, groups: dict[str, list[Card]], called: Container[str] | None = None
@@ -229,15 +231,15 @@ class NodeNames:
         parts = []
         for label, name in self._schema.naming.items():
             if "text" in self._schema.labels[label][name].sorts:
-                said = f"toLower(toString(n.{quoted(name)}))"
+                said = self._engine.lower(f"n.{quoted(name)}")
                 parts.append(
                     f"MATCH (n:{quoted(label)}) WHERE any(w IN $words WHERE {said} CONTAINS w) "
-                    f"WITH n, size([w IN $words WHERE {said} CONTAINS w]) AS hits ORDER BY hits DESC, size({said}) "
-                    f"LIMIT {CANDIDATES} {self._returned()}"
+                    f"UNWIND $words AS w WITH n, w WHERE {said} CONTAINS w WITH n, count(w) AS hits "
+                    f"ORDER BY hits DESC, size({said}) LIMIT {CANDIDATES} {self._returned(label)}"
                 )
         if not parts or not chosen or not sendable(text):
             return []
-        cards = [self.read(row) for row in self._engine.rows(" UNION ALL ".join(parts), words=[*chosen, *halves])]
+        cards = [self.read(row) for row in self._engine.union(parts, words=[*chosen, *halves])]
         return list(dict.fromkeys(self.show(cards)))
 
     # All nodes at once

@@ -29,7 +29,6 @@ from kgwalk.types import InputError
 Row = Sequence[Any]
 SAMPLED = 2000  # nodes of a label, and relationships of a type, that are looked at
 SHOWN = 20  # values of a property among them
-AT_ONCE = 20  # labels or types in one query of the schema
 MOST_ITEMS = 100  # of a list that is told value by value: a longer one is a vector, or data of a program
 LONGEST_NAME = 80  # characters of a text that may name nodes where no property is called name, title or the like
 
@@ -44,6 +43,7 @@ class CypherEngine(Protocol):
     """A database that answers Cypher. All that the databases differ in is here."""
 
     shown: str  # for messages; without a password
+    strict: bool  # a property may stand in a query only with a label that has it
     asked: int  # queries that were sent
 
     def rows(self, query: str, **parameters: Any) -> list[Row]:
@@ -54,8 +54,32 @@ class CypherEngine(Protocol):
         """The same row by row, however many they are."""
         ...
 
+    def union(self, parts: Sequence[str], **parameters: Any) -> list[Row]:
+        """The rows of all these queries, none of none; in one query where the database can."""
+        ...
+
+    def sample(self, names: Sequence[str], *, nodes: bool) -> Iterator[tuple[str, str, int, int, list[Any]]]:
+        """Of labels or types the properties in a sample: how many have it, how many values there are, some of these."""
+        ...
+
     def node_id(self, variable: str) -> str:
         """The expression for what tells a node from all others: a text, or a number."""
+        ...
+
+    def labels_of(self, variable: str) -> str:
+        """The expression for a list of a node's labels."""
+        ...
+
+    def type_of(self, variable: str) -> str:
+        """The expression for a relationship's type."""
+        ...
+
+    def filled(self, variable: str, properties: Iterable[str]) -> str:
+        """The expression for a list of the properties that a node has; others than these may be in it, and null."""
+        ...
+
+    def lower(self, expression: str) -> str:
+        """The expression for a value as text in small letters."""
         ...
 
     def ids(self, texts: Iterable[str]) -> list[Any]:
@@ -215,33 +239,25 @@ class Schema:
         self.keys: dict[str, str] = {}  # by label: another one that tells them apart
         self.types: dict[str, Dates] = {}
         labels = [name for name in engine.labels() if quoted(name)]
-        for label, seen in self._sample(labels, "(n:{})").items():
+        for label, seen in self._sample(labels, nodes=True).items():
             self.labels[label] = {name: one for name, _, _, one in seen}
             self._find_naming(label, seen)
         self._choose_naming(names)
-        for type_, seen in self._sample([name for name in engine.types() if quoted(name)], "()-[n:{}]->()").items():
+        for type_, seen in self._sample([name for name in engine.types() if quoted(name)], nodes=False).items():
             self.types[type_] = _dates(seen)
         taken = {name for properties in self.labels.values() for name in properties} | set(self.types)
         self.is_a = next((name for name in IS_A if name not in taken), IS_A[0])
 
-    def _sample(self, names: Sequence[str], pattern: str) -> dict[str, list[tuple[str, int, int, Property]]]:
+    def _sample(self, names: Sequence[str], *, nodes: bool) -> dict[str, list[tuple[str, int, int, Property]]]:
         """Of each label or type its properties: how often they are there, how many values, and what these are like."""
         found: dict[str, list[tuple[str, int, int, Property]]] = {name: [] for name in names}
-        for start in range(0, len(names), AT_ONCE):
-            some = names[start : start + AT_ONCE]
-            parts = [
-                f"MATCH {pattern.format(quoted(name))} WITH n LIMIT {SAMPLED} UNWIND keys(n) AS k "
-                f"WITH k, n[k] AS v RETURN {at} AS at, k, count(v) AS c, count(DISTINCT v) AS d, "
-                f"collect(v)[0..{SHOWN}] AS some"
-                for at, name in enumerate(some)
-            ]
-            for at, key, count, distinct, values in self._engine.rows(" UNION ALL ".join(parts)):
-                seen = Property()
-                for value in values:
-                    seen.see(value)
-                seen.many &= bool(seen.sorts)
-                if quoted(key) and seen.sorts:
-                    found[some[at]].append((key, count, distinct, seen))
+        for name, key, count, distinct, values in self._engine.sample(names, nodes=nodes):
+            seen = Property()
+            for value in values:
+                seen.see(value)
+            seen.many &= bool(seen.sorts)
+            if quoted(key) and seen.sorts:
+                found[name].append((key, count, distinct, seen))
         return {name: sorted(seen, key=lambda one: one[0]) for name, seen in found.items()}
 
     def _find_naming(self, label: str, seen: Sequence[tuple[str, int, int, Property]]) -> None:

@@ -507,6 +507,7 @@ SERVERS = ("http://", "https://")
 BOLT = tuple(f"{scheme}{tls}://" for scheme in ("bolt", "neo4j") for tls in ("", "+s", "+ssc"))
 
 
+LADYBUG = "ladybug:///"
 DATABASES = ("sqlite:///", "duckdb:///")
 
 
@@ -522,7 +523,7 @@ def database_file(address: str) -> tuple[Path, str]:
 
 def is_elsewhere(address: str) -> bool:
     """Whether an address is that of a graph that is not a store on this machine."""
-    return address.startswith((SPARQL, *SERVERS, *BOLT))
+    return address.startswith((SPARQL, *SERVERS, *BOLT, LADYBUG))
 
 
 @overload
@@ -534,7 +535,8 @@ def load_graph(address: str | Path) -> Graph:
 
     `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
     `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
-    SPARQL endpoint, `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`), `sqlite:///shop.db` or
+    SPARQL endpoint, `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
+    `ladybug:///movies.lbug` one in a file (`kg.ladybug`), `sqlite:///shop.db` or
     `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`).
     """
     text = str(address)
@@ -546,6 +548,10 @@ def load_graph(address: str | Path) -> Graph:
         from kgwalk.kg.cached import database_store
 
         return open_graph(database_store(text))
+    if text.startswith(LADYBUG):
+        from kgwalk.kg.ladybug import open_ladybug
+
+        return open_ladybug(text)
     if text.startswith(BOLT):
         from kgwalk.kg.bolt import open_bolt
 

@@ -78,12 +78,16 @@ def stage_duckdb(source: Source, tables: Tables) -> None:
             for schema, name, number in listed:
                 declared = _declared_in_duckdb(database, number)
                 rows = database.cursor().execute(f"SELECT * FROM {_quoted(schema)}.{_quoted(name)}")
-                batches = iter(lambda rows=rows: rows.fetchmany(_ROWS), [])
-                _stage(source, tables, name, declared, (row for batch in batches for row in batch))
+                _stage(source, tables, name, declared, _fetched(rows))
     except duckdb.Error as error:
         told = str(error).splitlines()[0]
         hint = "close the program that writes to it, or copy the file" if "lock" in told else None
         raise source.error(f"cannot be read as a DuckDB database: {told}", hint=hint) from None
+
+
+def _fetched(rows: Any) -> Iterator[Sequence[Any]]:
+    while some := rows.fetchmany(_ROWS):
+        yield from some
 
 
 def _declared_in_duckdb(database: Any, number: int) -> _Declared:
@@ -95,7 +99,7 @@ def _declared_in_duckdb(database: Any, number: int) -> _Declared:
         "FROM duckdb_constraints() WHERE table_oid = ?",
         [number],
     ).fetchall()
-    key = next((names for kind, names, _, _ in constraints if kind == "PRIMARY KEY"), [])
+    key: list[str] = next((names for kind, names, _, _ in constraints if kind == "PRIMARY KEY"), [])
     foreign = {
         names[0]: (other, targets[0])
         for kind, names, other, targets in constraints
