@@ -110,12 +110,10 @@ class CypherGraph:
 
     def info(self) -> dict[str, Any]:
         """How the database is read: labels, what names their nodes, relationships and their dates; and counts."""
-        [[nodes]], [[edges]] = (
-            self._engine.rows(query) for query in ("MATCH (n) RETURN count(n)", "MATCH ()-[r]->() RETURN count(r)")
-        )
+        [[edges]] = self._engine.rows("MATCH ()-[r]->() RETURN count(r)")
         relations = len(self.schema.relations())
-        return {"address": self._engine.shown, "nodes": nodes, "relationships": edges, "relations": relations,
-                "timed": self.timed, **self.schema.note()}  # fmt: skip
+        counts = {"nodes": self.schema.nodes, "relationships": edges, "relations": relations}
+        return {"address": self._engine.shown, **counts, "timed": self.timed, **self.schema.note()}
 
     # The Graph protocol
 

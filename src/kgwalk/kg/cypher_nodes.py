@@ -26,6 +26,7 @@ from kgwalk.kg.sources.tables import is_value
 from kgwalk.types import KgwalkError
 
 BATCH = 5000  # names or nodes in one query
+MANY, SPARE = 1000, 20  # so many names are looked for by a look at all nodes, if those are not 20 times as many
 MOST_NAMES = 20_000_000  # of nodes that are held while a whole graph is read
 LONGEST_ASKED = 500  # characters: a longer text is no name that anyone asks for
 LEAST_HALVED = 6  # letters of a word whose halves are looked for too: a typo leaves one of them right
@@ -121,12 +122,21 @@ class NodeNames:
     def _grouped(self, bases: Iterable[str]) -> dict[str, list[Card]]:
         """All nodes that would be called so, by what they would be called."""
         found: dict[str, dict[Any, Card]] = {base: {} for base in bases if sendable(base)}
-        for some in batches(list(found)):
-            lookups, ids = self._lookups(some)
-            for card in self._cards(lookups, ids):
-                if (base := self._base(card)) in found:
-                    found[base][card.id] = card
+        for card in self._all_cards() if self._are_most(len(found)) else self._cards_of(list(found)):
+            if (base := self._base(card)) in found:
+                found[base][card.id] = card
         return {base: list(cards.values()) for base, cards in found.items()}
+
+    def _are_most(self, names: int) -> bool:
+        """Whether so many names are looked for that all nodes are read more quickly."""
+        return names >= MANY and names * SPARE >= self._schema.nodes
+
+    def _cards_of(self, bases: Sequence[str]) -> Iterator[Card]:
+        for some in batches(bases):
+            yield from self._cards(*self._lookups(some))
+
+    def _all_cards(self) -> Iterator[Card]:
+        return map(self.read, self._engine.stream(f"MATCH (n) RETURN {', '.join(self.card('n'))}"))
 
     def _lookups(self, bases: Iterable[str]) -> tuple[Lookups, set[str]]:
         """Where nodes of these names would be found: texts by label and property; and ids."""
@@ -247,11 +257,9 @@ class NodeNames:
     def hold_all(self) -> None:
         """Name every node now, from one query: for reading a whole graph. `let_go` gives the memory back."""
         groups: dict[str, list[Card]] = {}
-        query = f"MATCH (n) RETURN {', '.join(self.card('n'))}"
-        for count, row in enumerate(self._engine.stream(query)):
+        for count, card in enumerate(self._all_cards()):
             if count >= MOST_NAMES:
                 raise KgwalkError(f"{self._engine.shown} has more than {MOST_NAMES:,} nodes; export it as CSV or RDF")
-            card = self.read(row)
             groups.setdefault(self._base(card), []).append(card)
         self._every = {card.id: name for card, name in self._told_apart(groups, groups)}
 

@@ -238,6 +238,7 @@ class Schema:
         self.naming: dict[str, str] = {}  # by label: the property that names its nodes
         self.keys: dict[str, str] = {}  # by label: another one that tells them apart
         self.types: dict[str, Dates] = {}
+        self.nodes = int(engine.rows("MATCH (n) RETURN count(n)")[0][0])
         labels = [name for name in engine.labels() if quoted(name)]
         for label, seen in self._sample(labels, nodes=True).items():
             self.labels[label] = {name: one for name, _, _, one in seen}

@@ -1,8 +1,9 @@
 """The `Graph` protocol: all that an agent, a tool or a server may ask of a knowledge graph.
 
-A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`) and another kgwalk server (`http`) all
-answer it. Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
-Those elsewhere keep their latest answers in an `LruCache`.
+A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`), a property graph (`cypher`) and
+another kgwalk server (`http`) all answer it. Entities and relations are names (strings); a name that is not there
+raises UnknownEntity or UnknownRelation. Those elsewhere keep their latest answers in an `LruCache`; one that is asked
+for many names at once is `Batched`.
 """
 
 from __future__ import annotations
