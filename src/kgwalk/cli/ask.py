@@ -54,7 +54,7 @@ def ask(
         str,
         typer.Option(
             "--graph",
-            help="A store folder, a file of facts or tables, a server's URL, sparql+URL, or a bundled graph's name.",
+            help="A store folder, a file of facts or tables, a server's URL, sparql+URL, bolt://HOST or a name.",
         ),
     ] = GRAPH,
     topic: Annotated[

@@ -60,16 +60,20 @@ def _memory(text: str) -> int:
     "kgwalk kg build people.csv --table -o people.kg · "
     "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
     "kgwalk kg build shop.db -o shop.kg · "
+    "kgwalk kg build bolt://127.0.0.1:7687 -o movies.kg · "
     "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="SRC...", help="Files of triples or tables; - reads stdin (with --format).")
+        list[str],
+        typer.Argument(
+            metavar="SRC...", help="Files of triples or tables; - reads stdin (with --format); a graph's address."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     format: Annotated[
         SourceFormat | None,
-        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx or sqlite; else by file name."),
+        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx, sqlite or duckdb; else by file name."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
@@ -108,7 +112,8 @@ def build(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Build a store from TSV, CSV, RDF, JSON, JSONL (plain, .gz or .zst), Excel sheets or an SQLite database.
+    """Build a store from TSV, CSV, RDF, JSON, JSONL (plain, .gz or .zst), Excel sheets, an SQLite or DuckDB database,
+    or of all facts of a graph elsewhere.
 
     TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
     they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store
@@ -155,7 +160,9 @@ def build(
 app.command(epilog=f"Examples: {EXTRACT_EXAMPLES}")(extract)
 app.command(epilog=f"Examples: {UPDATE_EXAMPLES}")(update)
 app.command(epilog=f"Examples: {COMPACT_EXAMPLES}")(compact)
-app.command(epilog="Example: kgwalk kg info facts.kg")(info)
+app.command(
+    epilog="Examples: kgwalk kg info facts.kg · kgwalk kg info sqlite:///shop.db · kgwalk kg info bolt://127.0.0.1:7687"
+)(info)
 app.command(epilog=f"Examples: {RELATIONS_EXAMPLES}")(relations)
 app.command(epilog=f"Examples: {WALK_EXAMPLES}")(walk)
 

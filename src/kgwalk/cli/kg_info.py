@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import closing, nullcontext
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from kgwalk.cli.ask import SHOWN, print_answer, show_turn
-from kgwalk.cli.options import AsOption, GraphArgument, JsonOption, StoreArgument, graph_called, store_at, stored_graph
+from kgwalk.cli.options import (
+    AsOption,
+    GraphArgument,
+    JsonOption,
+    graph_called,
+    store_at,
+    stored_graph,
+)
 from kgwalk.cli.output import counted, out, print_json, print_table, size
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import DATABASES, StoredGraph, is_elsewhere
 from kgwalk.types import Call, KgwalkError
 
 RELATIONS_EXAMPLES = (
@@ -26,9 +36,13 @@ WALK_EXAMPLES = (
 WIDTH = 40  # characters of a name in an example
 
 
-def info(graph: StoreArgument, json: JsonOption = False) -> None:
-    """Counts, sizes, the most used relations and the most connected entities."""
-    opened = store_at(graph)
+def info(graph: GraphArgument, json: JsonOption = False) -> None:
+    """Counts, sizes, the most used relations and the most connected entities; how tables and databases were read."""
+    by_address = is_elsewhere(graph) or graph.startswith(DATABASES)
+    opened = graph_called(graph) if by_address else store_at(Path(graph))
+    if not isinstance(opened, StoredGraph):
+        _print_elsewhere(graph, opened, json)
+        return
     facts = _facts(opened)
     if json:
         print_json(facts)
@@ -47,10 +61,45 @@ def info(graph: StoreArgument, json: JsonOption = False) -> None:
     if facts["subgraphs"]:
         around = " and ".join(facts["subgraphs"]["around"])
         out.print(f"question subgraphs  {facts['subgraphs']['hops']} hops around {around}")
+    for table in facts["tables"]:
+        out.print(f"{'table':<20}{_read_as(table)}", soft_wrap=True)
     out.print("most used relations")
     _print_top(facts["top_relations"], facts["relations"], "; kgwalk kg relations lists them all")
     out.print("most connected entities")
     _print_top(facts["top_entities"], facts["entities"])
+
+
+def _read_as(table: dict[str, Any]) -> str:
+    """How a build read a table: `employees: 5 rows by id, shown by name; department_id -> departments`."""
+    links = ", ".join(f"{column} -> {other}" for column, other in table["links"].items())
+    if table["read_as"] == "relation":
+        return f"{table['table']}: a relation between rows, {links}"
+    by = f"{table['table']}: {counted(table['rows'], 'row')} by {table['key'] or 'their number'}"
+    return by + f", shown by {' and '.join(table['label'])}" * bool(table["label"]) + f"; {links}" * bool(links)
+
+
+def _print_elsewhere(address: str, graph: Graph, json: bool) -> None:
+    """What a graph elsewhere says of itself; a property graph, how it is read."""
+    with closing(graph) if hasattr(graph, "close") else nullcontext():  # type: ignore[type-var]
+        if not hasattr(graph, "info"):
+            raise KgwalkError(f"{address} says nothing of itself; `kgwalk kg query` asks for what is around an entity")
+        facts = graph.info()
+    if json:
+        print_json(facts)
+        return
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            out.print(key)
+            for name, about in value.items():
+                told = ", ".join(f"{word}: {_listed(said)}" for word, said in about.items() if said)
+                out.print(f"  {name:<20}{told}".rstrip(), soft_wrap=True)
+        else:
+            said = ("no", "yes")[value] if isinstance(value, bool) else value
+            out.print(f"{key:<20}{f'{said:,}' if isinstance(said, int) else said:>14}")
+
+
+def _listed(said: str | list[str]) -> str:
+    return said if isinstance(said, str) else ", ".join(said)
 
 
 def walk(
@@ -142,6 +191,7 @@ def _facts(graph: StoredGraph) -> dict[str, Any]:
     header = sets.folder.header if sets is not None and "hops" in sets.folder.header else None
     return {
         **graph.info(),
+        "tables": store.folder.header.get("tables", []),
         "dates": len(store.date) - (store.date.number("") is not None) if store.timed else 0,  # "" is no date
         "bytes_per_triple": round(edges / max(1, len(store.out.other)), 2),
         "arrays": sizes,

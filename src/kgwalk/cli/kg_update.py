@@ -52,7 +52,7 @@ def update(
     ] = None,
     format: Annotated[
         SourceFormat | None,
-        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx or sqlite; else by file name."),
+        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx, sqlite or duckdb; else by file name."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for new ids.")] = None,
     label: Annotated[

@@ -19,7 +19,7 @@ import typer
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import SPARQL, StoredGraph, load_graph, open_graph
+from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph
 from kgwalk.types import KgwalkError
 
 RECIPE_FORMS = "a bundled name (see kgwalk recipes), a TOML file or a system's folder"
@@ -38,7 +38,8 @@ GraphArgument = Annotated[
     str,
     typer.Argument(
         metavar="GRAPH",
-        help="A store folder, `world`, a file of facts or tables, a kgwalk server's URL, or sparql+URL.",
+        help="A store folder, `world`, a file of facts or tables, a kgwalk server's URL, sparql+URL, bolt://HOST, "
+        "ladybug:///FILE, sqlite:///FILE or duckdb:///FILE.",
     ),
 ]
 StoreArgument = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
@@ -67,6 +68,7 @@ class SourceFormat(StrEnum):
     json = "json"
     xlsx = "xlsx"
     sqlite = "sqlite"
+    duckdb = "duckdb"
 
 
 class QueryLanguage(StrEnum):
@@ -140,7 +142,7 @@ def environment_values(graph_drop: float | None, web: str | None) -> list[str]:
 
 def graph_called(name: str) -> Graph:
     """Any graph, here or elsewhere; of a dataset's folder, its graph."""
-    return load_graph(name) if _elsewhere(name) else stored_graph(name)[1]
+    return load_graph(name) if is_elsewhere(name) else stored_graph(name)[1]
 
 
 def store_at(place: Path) -> StoredGraph:
@@ -155,8 +157,12 @@ def bundled_path(name: str) -> Path | None:
 
 def stored_graph(name: str) -> tuple[str, StoredGraph]:
     """A graph in a store on this machine, and what to call it."""
-    if _elsewhere(name):
-        raise KgwalkError(f"{name} is a graph elsewhere; this needs one here: `kgwalk kg build` makes a store of facts")
+    if is_elsewhere(name):
+        raise KgwalkError(
+            f"{name} is a graph elsewhere; this needs one here: `kgwalk kg build {name} -o my.kg` makes one"
+        )
+    if name.startswith(DATABASES):
+        return database_file(name)[0].stem, open_graph(_of_database(name))
     if name in BUNDLED:
         return name, load_graph(BUNDLED[name]())
     folder = Path(name)
@@ -170,10 +176,16 @@ def stored_graph(name: str) -> tuple[str, StoredGraph]:
     return folder.resolve().name.removesuffix(".kg"), load_graph(folder)
 
 
+def _of_database(address: str) -> Path:
+    from kgwalk.kg.cached import database_store  # it brings pyarrow along
+
+    return database_store(address)
+
+
 def _of_file(path: Path) -> tuple[str, StoredGraph]:
     """The graph of a file that `kgwalk kg build` reads, built into the cache."""
-    from kgwalk.data.dataset import file_store  # it brings pyarrow along
     from kgwalk.data.folder import stem_and_suffix
+    from kgwalk.kg.cached import file_store  # it brings pyarrow along
     from kgwalk.types import silent
 
     return stem_and_suffix(path)[0], load_graph(file_store(path, silent))
@@ -203,7 +215,3 @@ def _unknown(name: str) -> KgwalkError:
 
     error = unknown("graph", name, known_names())
     return KgwalkError(f"{error}\n  Or give a store's folder; `kgwalk kg build SRC -o {name}.kg` makes one.")
-
-
-def _elsewhere(name: str) -> bool:
-    return name.startswith(("http://", "https://", SPARQL))

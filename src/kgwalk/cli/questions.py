@@ -282,7 +282,7 @@ def _whole(shares: Mapping[str, float]) -> dict[int, float]:
 def _graph(name: str, on_error: BadRows, progress: Progress) -> StoredGraph:
     """A graph in a store here; a file of facts is built into the cache first."""
     from kgwalk.cli.options import stored_graph
-    from kgwalk.data.dataset import file_store
+    from kgwalk.kg.cached import file_store
     from kgwalk.kg.files import naming_read_errors
     from kgwalk.kg.store import open_graph
 

@@ -11,33 +11,28 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import xxhash
 
-from kgwalk.config.cache import CACHE_VARIABLE, cache_folder, exclusive
+from kgwalk.config.cache import cache_folder
 from kgwalk.config.recipe import unknown
 from kgwalk.config.run_folder import row_of
 from kgwalk.data.bundled import BUNDLED, world_folder
 from kgwalk.data.folder import FolderLayout, layout_of, read_questions
-from kgwalk.kg.build import build
-from kgwalk.kg.fact_sources import beside
-from kgwalk.kg.files import HEADER, is_store, naming_read_errors
+from kgwalk.kg.cached import cached_store
+from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.sources.reading import detect_format, looks_like_a_table
-from kgwalk.kg.sources.source import Options
-from kgwalk.kg.store import VERSION, StoredGraph, open_graph
-from kgwalk.types import KgwalkError, Progress, Question, StoreError, silent
+from kgwalk.kg.sources.reading import detect_format
+from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.types import KgwalkError, Progress, Question, silent
 
 log = logging.getLogger(__name__)
 
-OnError = Literal["stop", "skip"]
-READ_BYTES = 64 << 20  # files up to this size are known by their content, larger ones by path, size and date
 GRAPH_ID = "graph_id"  # in the `extra` of a question that shares its facts with others: their id in graphs.jsonl
 
 
@@ -196,73 +191,6 @@ def _checked(dataset: Dataset) -> Dataset:
 
 
 # The store of a dataset, in the cache
-
-
-def file_store(path: Path, progress: Progress, *, on_error: OnError = "stop") -> Path:
-    """The store folder of one file, in the cache; a TSV or CSV file that looks like a table is read as one."""
-    return cached_store([path], None, progress, on_error=on_error, table=looks_like_a_table(path))
-
-
-def cached_store(
-    sources: Sequence[Path],
-    labels: Path | None,
-    progress: Progress,
-    *,
-    on_error: OnError = "skip",
-    table: bool = False,
-) -> Path:
-    """The store folder of these files, built if it is not there yet; other processes that want it wait.
-
-    A store is named by what its files hold, so datasets that share a graph share its store, and a file that changes
-    gets a new one. Rows that cannot be read are left out with a warning, and counted in the store's header; with
-    `on_error="stop"` the first is an InputError, even if a store without these rows was built before.
-    """
-    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{'table-' * table}{VERSION}.kg"
-    if _is_there(place, on_error):
-        return place
-    try:
-        with exclusive(place):
-            if not _is_there(place, on_error):
-                _build(sources, place, labels, progress, Options(on_error=on_error, table=table))
-    except (OSError, StoreError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise StoreError(
-            f"the graph of {sources[0]} cannot be kept as {place}: {why}\n"
-            f"  Set {CACHE_VARIABLE} to a folder that can be written to."
-        ) from error
-    return place
-
-
-def _is_there(place: Path, on_error: OnError) -> bool:
-    if not (place / HEADER).is_file():
-        return False
-    return on_error == "skip" or not open_graph(place).store.folder.header["skipped"]
-
-
-def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: Progress, options: Options) -> None:
-    report = build(
-        sources, place, options=options, labels=labels, replace=(place / HEADER).is_file(), progress=progress
-    )
-    if report.skipped:
-        first = "".join(f"\n  {message}" for message in report.first_skipped)
-        where = sources[0] if len(sources) == 1 else sources[0].parent.resolve()
-        rows = "1 malformed row was" if report.skipped == 1 else f"{report.skipped:,} malformed rows were"
-        log.warning("%s: %s left out:%s", where, rows, first)
-
-
-def _digest(sources: Sequence[Path], labels: Path | None) -> str:
-    """What the files hold, as a name: by content, or for large ones by path, size and date."""
-    digest = xxhash.xxh3_128()
-    for file in (*sources, labels, *filter(None, map(beside, sources))):
-        digest.update(b"\0none\0" if file is None else f"\0{''.join(file.suffixes)}\0".encode())
-        if file is None:
-            continue
-        status = file.stat()
-        if status.st_size <= READ_BYTES:
-            digest.update(file.read_bytes())
-        else:
-            digest.update(f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode())
-    return str(digest.hexdigest())
 
 
 # What a dataset holds, in counts

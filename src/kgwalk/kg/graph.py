@@ -1,21 +1,24 @@
 """The `Graph` protocol: all that an agent, a tool or a server may ask of a knowledge graph.
 
-A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`) and another kgwalk server (`http`) all
-answer it. Entities and relations are names (strings); a name that is not there raises UnknownEntity or UnknownRelation.
-Those elsewhere keep their latest answers in an `LruCache`.
+A store on disk (`store`), a view over it (`views`), a SPARQL endpoint (`sparql`), a property graph (`cypher`) and
+another kgwalk server (`http`) all answer it. Entities and relations are names (strings); a name that is not there
+raises UnknownEntity or UnknownRelation. Those elsewhere keep their latest answers in an `LruCache`; one that is asked
+for many names at once is `Batched`.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from kgwalk.kg.find import LEAST_SCORE, similarity
 from kgwalk.kg.names import normalise
+from kgwalk.kg.times import parse_time
 from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 K = TypeVar("K", bound=Hashable)
@@ -60,6 +63,91 @@ class Graph(Protocol):
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         """The k relations whose names are nearest to the text, best first."""
         ...
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A graph elsewhere that answers for many names at once: who will ask for each of a set says so first, and finds
+    the answers there. Names that are no entities are no error here.
+    """
+
+    def fetch_names(self, names: Iterable[str]) -> None:
+        """Look up whether these are entities."""
+        ...
+
+    def fetch_relations(self, names: Iterable[str], *, out: bool) -> None:
+        """Make `relations` of each of these ready."""
+        ...
+
+    def fetch_neighbors(self, names: Iterable[str], relation: str, *, out: bool) -> None:
+        """Make `neighbors` of each of these along a relation ready; UnknownRelation if it is none."""
+        ...
+
+
+@runtime_checkable
+class HasClasses(Protocol):
+    """A graph elsewhere that knows its classes without a look at its facts."""
+
+    def classes(self) -> tuple[str, list[str]]:
+        """The relation that leads from a thing to its class, and all classes."""
+        ...
+
+
+class TimeWindow:
+    """The facts of a graph elsewhere that hold at some time in a window, in days; a store has a view of its own.
+
+    Which relations there are around an entity is known from its facts, so that takes a look along each.
+    """
+
+    def __init__(self, graph: Graph, first: int, last: int, *, undated: bool = True) -> None:
+        self._graph, self._first, self._last, self._undated = graph, first, last, undated
+
+    def _holds(self, time: str) -> bool:
+        if not time:
+            return self._undated
+        start, end = parse_time(time)
+        return start <= self._last and end >= self._first
+
+    def __contains__(self, entity: object) -> bool:
+        return (
+            isinstance(entity, str)
+            and entity in self._graph
+            and any(self.relations(entity, out=out) for out in (True, False))
+        )
+
+    def has_relation(self, relation: str) -> bool:
+        return self._graph.has_relation(relation)
+
+    def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        every = self._graph.relations(entity, out=out)
+        return [one for one in every if self.neighbors(entity, one, out=out, limit=1).total]
+
+    def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
+        found = self._graph.neighbors(entity, relation, out=out)
+        every = found.times or [[] for _ in found.names]
+        kept = [
+            (name, [time for time in times if self._holds(time)])
+            for name, times in zip(found.names, every, strict=True)
+            if any(map(self._holds, times or [""]))
+        ]
+        return Neighbors([name for name, _ in kept[:limit]], len(kept), [times for _, times in kept[:limit]])
+
+    def match(
+        self,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        *,
+        limit: int | None = None,
+    ) -> Iterator[Triple]:
+        facts = (fact for fact in self._graph.match(head, relation, tail) if self._holds(fact.time))
+        return itertools.islice(facts, limit)
+
+    def find(self, text: str, k: int = 5) -> list[Found]:
+        return [one for one in self._graph.find(text, k) if one.name in self]
+
+    def find_relation(self, text: str, k: int = 5) -> list[Found]:
+        return self._graph.find_relation(text, k)
 
 
 def with_nearest(graph: Graph, error: UnknownName, k: int = 3) -> UnknownName:

@@ -13,6 +13,8 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date, datetime, time
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -208,6 +210,30 @@ def normalise(text: str) -> str:
     else:
         folded = " ".join(text.translate(_FOLD).split())
     return folded or " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+# A value of a database as a name
+
+_MOST_EXACT = 1 << 53  # whole numbers below are exact as floats
+_FAILED = frozenset(("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"))  # formulas of a sheet
+
+
+def value_text(value: Any) -> str:
+    """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point.
+
+    >>> value_text(1995.0), value_text(True), value_text(datetime(1995, 6, 30)), value_text(None), value_text(b"bytes")
+    ('1995', 'true', '1995-06-30', '', '')
+    """
+    if value is None or isinstance(value, bytes):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
+        return str(int(value))
+    text = value.isoformat() if isinstance(value, date | time) else str(value)
+    return "" if text.startswith("#") and text in _FAILED else text
 
 
 # One number for a name

@@ -503,6 +503,27 @@ def with_updates(store: Store) -> Store:
 # Opening a graph by its address
 
 SPARQL = "sparql+"
+SERVERS = ("http://", "https://")
+BOLT = tuple(f"{scheme}{tls}://" for scheme in ("bolt", "neo4j") for tls in ("", "+s", "+ssc"))
+
+
+LADYBUG = "ladybug:///"
+DATABASES = ("sqlite:///", "duckdb:///")
+
+
+def database_file(address: str) -> tuple[Path, str]:
+    """The file of a database at an address, and its format.
+
+    >>> database_file("sqlite:///shop.db")[1], database_file("duckdb:////data/shop.db")[0].as_posix()
+    ('sqlite', '/data/shop.db')
+    """
+    form, _, path = address.partition(":///")
+    return Path(path), form
+
+
+def is_elsewhere(address: str) -> bool:
+    """Whether an address is that of a graph that is not a store on this machine."""
+    return address.startswith((SPARQL, *SERVERS, *BOLT, LADYBUG))
 
 
 @overload
@@ -514,14 +535,28 @@ def load_graph(address: str | Path) -> Graph:
 
     `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
     `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
-    SPARQL endpoint.
+    SPARQL endpoint, `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
+    `ladybug:///movies.lbug` one in a file (`kg.ladybug`), `sqlite:///shop.db` or
+    `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`).
     """
     text = str(address)
     if text.startswith(SPARQL):
         from kgwalk.kg.sparql import SparqlGraph
 
         return SparqlGraph(text.removeprefix(SPARQL))
-    if text.startswith(("http://", "https://")):
+    if text.startswith(DATABASES):
+        from kgwalk.kg.cached import database_store
+
+        return open_graph(database_store(text))
+    if text.startswith(LADYBUG):
+        from kgwalk.kg.ladybug import open_ladybug
+
+        return open_ladybug(text)
+    if text.startswith(BOLT):
+        from kgwalk.kg.bolt import open_bolt
+
+        return open_bolt(text)
+    if text.startswith(SERVERS):
         from kgwalk.kg.http import HttpGraph
 
         url, _, name = text.partition("#")

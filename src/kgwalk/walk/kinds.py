@@ -24,8 +24,8 @@ import numpy as np
 from rapidfuzz.distance import OSA
 
 from kgwalk.kg.csr import I64
-from kgwalk.kg.graph import Graph
-from kgwalk.kg.names import normalise, singular
+from kgwalk.kg.graph import Graph, HasClasses
+from kgwalk.kg.names import normalise, singular, split_words
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Triple, UnknownName
 from kgwalk.walk.name_lookup import (
@@ -142,7 +142,7 @@ class MentionedKind(NamedTuple):
     end: int
 
 
-def kinds_in(question: str, graph: StoredGraph, *, taken: Sequence[tuple[int, int]] = ()) -> list[MentionedKind]:
+def kinds_in(question: str, graph: Graph, *, taken: Sequence[tuple[int, int]] = ()) -> list[MentionedKind]:
     """The kinds that a question's words name, in order of mention, the longest name first where two begin together.
 
     `taken` are stretches of characters that mean something else, such as a name.
@@ -234,10 +234,21 @@ class KnownKinds(dict[str, "Kind"]):
 _IRREGULAR = {"written": "writ", "made": "mak", "built": "build", "led": "lead", "sung": "sing", "taught": "teach"}
 _IRREGULAR |= {"driven": "driv", "sold": "sell", "held": "hold", "won": "win", "drawn": "draw", "run": "run"}
 _KINDS: WeakKeyDictionary[Store | StoredGraph, KnownKinds] = WeakKeyDictionary()
+_TOLD: WeakKeyDictionary[Graph, KnownKinds] = WeakKeyDictionary()
 
 
-def kinds_of(graph: StoredGraph) -> KnownKinds:
-    """Every kind of a graph by its name, normalised and in the singular; read once. A view has those of its facts."""
+def kinds_of(graph: Graph) -> KnownKinds:
+    """Every kind of a graph by its name, normalised and in the singular; read once. A view has those of its facts, and
+    of a graph elsewhere there are the classes that it tells.
+    """
+    if not isinstance(graph, StoredGraph):
+        if graph not in _TOLD:
+            _TOLD[graph] = KnownKinds()
+            relation, classes = graph.classes() if isinstance(graph, HasClasses) else ("", [])
+            for name in classes:
+                words = singular_words(_plain(split_words(name)).split())
+                _TOLD[graph].setdefault(words, Kind(class_name(name), OF_TYPE, relation, name))
+        return _TOLD[graph]
     whole = type(graph) is StoredGraph
     known = _KINDS.get(graph.store if whole else graph)
     if known is None:
@@ -252,7 +263,7 @@ def kinds_of(graph: StoredGraph) -> KnownKinds:
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
     """The kind of a name, as a question or a program writes it."""
-    known = kinds_of(graph) if isinstance(graph, StoredGraph) else KnownKinds()
+    known = kinds_of(graph)
     plain = singular_words(_plain(name).split())
     kind = known.get(plain) or known.get(f"{plain} by") or (EVERYTHING if plain == THING else None)
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind

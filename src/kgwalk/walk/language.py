@@ -395,6 +395,7 @@ class Sets(NamedSets):
         members, number = self.get(source)
         inside, second = self.get(others)
         expression, wanted = self.expression(relation, members.members), set(inside.members)
+        self.fetch_path(members.members, expression.path)
         kept: dict[str, tuple[Triple, ...]] = {}
         for name in members.members:
             found = self.values(name, expression)
@@ -516,6 +517,7 @@ class Sets(NamedSets):
         hop = self.expression(relation, members.members).single
         if hop is None:
             raise SetError("times of facts take one relation")
+        self.fetch_path(members.members, ((hop,),))
         facts = [(_other(name, hop, fact), fact) for name in members.members for fact in self.dated(name, hop)]
         if not facts:
             raise SetError(f'no fact of "{escape_name(relation)}" has a date here')

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Batched, Graph
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Found
@@ -506,6 +506,9 @@ class RemoteNames:
             if all(text.capital[at] or not text.function[at] for at in (first, last))
         ]
         telling.sort(key=lambda ends: _promise(text, *ends))
+        if isinstance(self._graph, Batched):
+            spans = (text.span(*ends) for ends in telling[:MOST_ASKED])
+            self._graph.fetch_names([text.question[start:end] for start, end in spans])
         return telling[:MOST_ASKED]
 
     def equal(self, text: str) -> list[RankedName]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rapidfuzz import fuzz, process
 
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Batched, Graph
 from kgwalk.kg.names import ShortNames
 from kgwalk.kg.store import StoredGraph
 from kgwalk.types import AnswerForm, Neighbors, Triple, UnknownName
@@ -28,6 +29,7 @@ from kgwalk.walk.paths import (
     TIMES,
     Expression,
     Hop,
+    Path,
     PathError,
     fact_of,
     inverse,
@@ -193,6 +195,8 @@ class NamedSets:
             return [], []  # a number or a "no" that was worked out is no thing, though one may be called so
         names = made.members[:RELATIONS_OF]
         for out in (True, False):
+            if isinstance(self.graph, Batched):
+                self.graph.fetch_relations(names, out=out)
             first: dict[str, str] = {}
             counts: Counter[str] = Counter()
             for name in names:
@@ -254,6 +258,7 @@ class NamedSets:
             seen = self._holding(graph or self.graph, hop.at)
             return self._hop(members, number, hop.relation, hop.out == out, seen)
         ways = expression.path if out else inverse(expression.path)
+        self.fetch_path(members.members, ways)
         try:
             found = reach(members.members, ways, partial(self._step, graph or self.graph), self.most, self.facts)
         except OverflowError:
@@ -263,6 +268,7 @@ class NamedSets:
         return NamedSet(tuple(found), came, number, via=via)
 
     def _hop(self, members: NamedSet, number: tuple[int, ...], relation: str, out: bool, seen: Graph) -> NamedSet:
+        self._fetch(members.members, relation, out)
         found: dict[str, None] = {}
         came: dict[str, Triple] = {}
         # a graph elsewhere is asked for all, as others ask it, so that its answer is kept for them
@@ -324,6 +330,36 @@ class NamedSets:
                 raise SetError(f'relation "{escape_name(relation)}" is not in the graph{near}') from None
             return ()  # a member that is no entity (a count), or has no fact in the view
 
+    # Graphs elsewhere, which answer for many at once
+
+    def _fetch(self, names: Iterable[str], relation: str, out: bool) -> None:
+        """Of a graph elsewhere, ask for what is about to be asked of each of the names."""
+        if isinstance(self.graph, Batched):
+            with suppress(UnknownName):  # which is told where a member is asked
+                self.graph.fetch_neighbors(names, relation, out=out)
+
+    def fetch_path(self, names: Iterable[str], ways: Path) -> None:
+        """The same of all hops of a path: a query a hop, however many members there are."""
+        if isinstance(self.graph, Batched):
+            for way in ways:
+                self._fetch_way(list(names), way)
+
+    def _fetch_way(self, here: Iterable[str], way: Sequence[Hop]) -> set[str]:
+        """What a way leads to; each of its hops is fetched for all that the one before leads to."""
+        for hop in way:
+            found: set[str] = set()
+            edge = set(here)
+            while edge:
+                if hop.path:
+                    reached = {one for inner in hop.path for one in self._fetch_way(edge, inner)}
+                else:
+                    self._fetch(edge, hop.relation, hop.out)
+                    reached = {one for name in edge for one in self._neighbors(self.graph, name, hop.relation, hop.out)}
+                edge = reached - found if hop.again else set()
+                found |= reached
+            here = found
+        return set(here)
+
     # Values
 
     def value_expression(self, text: str, members: Sequence[str]) -> Expression:
@@ -331,6 +367,7 @@ class NamedSets:
         `price` does where the node has `amount` and `currency`, goes on to the number: people mean that.
         """
         expression = self.expression(text, members)
+        self.fetch_path(members, expression.path)
         if expression.how not in ("", *AGGREGATES):
             return expression
         return replace(expression, path=tuple(self._through(way, members) for way in expression.path))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Graph, HasClasses
 from kgwalk.kg.names import singular
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import Question
@@ -67,11 +67,7 @@ def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
 
 
 def _is_class(name: str, graph: Graph) -> bool:
-    kind = (
-        kinds_of(graph).get(singular_words(_plain(class_name(name)).split()))
-        if isinstance(graph, StoredGraph)
-        else None
-    )
+    kind = kinds_of(graph).get(singular_words(_plain(class_name(name)).split()))
     return kind is not None and kind.value == name
 
 
@@ -83,9 +79,10 @@ def starting_kinds(question: Question, topics: Sequence[str], graph: Graph) -> l
 def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kind]:
     """The kinds that a walk from these topics needs: those that the question names, or that its words come down to.
 
-    A graph that is not a store on this machine is not searched for kinds: that would read all of it.
+    A graph that is not a store on this machine is not searched for kinds, since that would read all of it: there are
+    the classes that it tells, where the question names them.
     """
-    if not isinstance(graph, StoredGraph):
+    if not isinstance(graph, StoredGraph | HasClasses):
         return []
     text = Text(question)
     mentions, meant = linked(question, graph), _meant(question, graph)
@@ -103,12 +100,14 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
             if one.kind.how == OF_TYPE and (one.kind.value in conditions or needed or _mixed(one.kind, topics, graph))
         ]
         return [one.kind for one in chosen[:MOST_BESIDE]] or _compared(text, topics, mentions, graph)
-    if _names_something_else(text, graph, mentions, found, meant):
+    if isinstance(graph, StoredGraph) and _names_something_else(text, graph, mentions, found, meant):
         return []
     typed = any(one.kind.how == OF_TYPE for one in found)
     asked = [one for one in found if one.kind.how == (OF_TYPE if typed else HEADS) or _is_asked(text, one, found)]
     asked = asked or [one for one in found if _is_ranked(text, one)]
     kinds = [one.kind for one in asked][:MOST_NAMED]
+    if not isinstance(graph, StoredGraph):
+        return kinds
     if kinds and text.words[0].plain in _WHO and not any(_is_people(kind) for kind in kinds):
         return [*_people(text, graph), *kinds][:MOST_NAMED]  # "who manages the most products"
     return kinds or _implied(text, graph, meant)
@@ -161,7 +160,7 @@ def _is_over_all(text: Text, at: int) -> bool:
     return bound or plain in OVER_ALL or _EST.search(plain) is not None
 
 
-def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: StoredGraph) -> list[Kind]:
+def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], graph: Graph) -> list[Kind]:
     """What is compared with a topic, where that is all that is said of it: "who earns more than Felix Kraus"."""
     starts = {one.start for one in mentions if one.candidates[0].name in topics}
     than = [at for at in range(1, len(text.words) - 1) if text.words[at].plain == "than"]
@@ -171,7 +170,7 @@ def _compared(text: Text, topics: Sequence[str], mentions: Sequence[Mention], gr
     return [kind for kind in kinds_of(graph).values() if kind.how == OF_TYPE and kind.fact(graph, topics[0])][:1]
 
 
-def _mixed(kind: Kind, topics: Sequence[str], graph: StoredGraph) -> bool:
+def _mixed(kind: Kind, topics: Sequence[str], graph: Graph) -> bool:
     """Whether a relation leads to a topic from things of the kind and from others, so that the kind tells them apart.
 
     Italy is the country of suppliers and of customers: "Italian suppliers" takes the kind. So do the sculptures of a
@@ -183,7 +182,7 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: StoredGraph) -> bool:
         direct = [_comes_from(kind, relation, topic, graph) for relation in entering]
         if any(len(of_kind) == 2 for of_kind in direct):
             return True
-        if any(True in of_kind for of_kind in direct) or not Stored(graph).few:
+        if any(True in of_kind for of_kind in direct) or not isinstance(graph, StoredGraph) or not Stored(graph).few:
             continue
         heads = [head for one in entering for head in graph.neighbors(topic, one, out=False, limit=1).names]
         behind = {one for head in heads[:CONSIDERED] for one in graph.relations(head, out=False)}
@@ -192,14 +191,14 @@ def _mixed(kind: Kind, topics: Sequence[str], graph: StoredGraph) -> bool:
     return False
 
 
-def _comes_from(kind: Kind, relation: str, topic: str, graph: StoredGraph) -> set[bool]:
+def _comes_from(kind: Kind, relation: str, topic: str, graph: Graph) -> set[bool]:
     """Whether a relation comes from things of the kind, from others, or both: to the topic, and to anything."""
     anywhere = _comes_from_at_all(kind, relation, graph)
     heads = [] if len(anywhere) == 2 else graph.neighbors(topic, relation, out=False, limit=SAMPLED).names
     return anywhere | {kind.fact(graph, head) is not None for head in heads}
 
 
-def _comes_from_at_all(kind: Kind, relation: str, graph: StoredGraph) -> set[bool]:
+def _comes_from_at_all(kind: Kind, relation: str, graph: Graph) -> set[bool]:
     """The same of some facts of the relation, looked at once; nothing where there are too many to look through."""
     if type(graph) is not StoredGraph or not Stored(graph).few:
         return set()

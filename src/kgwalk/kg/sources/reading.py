@@ -2,8 +2,8 @@
 
     for block in read("films.tsv.gz", Options(), tally): ...
 
-The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON, JSON lines, RoG's, Excel's and SQLite's. The format is told
-by the file's name, or given in the options; `.gz` and `.zst` are decompressed on the way. Memory is bounded by
+The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON, JSON lines, RoG's, Excel's, SQLite's and DuckDB's. The
+file's name tells which, or the options do; `.gz` and `.zst` are decompressed on the way. Memory is bounded by
 `Options.block_bytes`, whatever the size of the source (but a `.json` file is held whole). `build` is what calls this.
 
 Sheets, databases, JSON records, and with `Options.table` TSV and CSV files are read as tables, with `stage`: their
@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import date, datetime, time
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path, PurePath
@@ -32,7 +30,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgwalk.kg.names import value_text
 from kgwalk.kg.sources import jsonl, rdf
+from kgwalk.kg.sources.databases import is_duckdb, plain_file, stage_duckdb, stage_sqlite
 from kgwalk.kg.sources.delimited import LABELS, TRIPLES, TableRow, csv_records, read_csv, read_tsv, tsv_records
 from kgwalk.kg.sources.source import (
     COMPRESSIONS,
@@ -40,6 +40,7 @@ from kgwalk.kg.sources.source import (
     STDIN,
     TABLE_HINT,
     Block,
+    Columns,
     Labels,
     Options,
     ReadCounts,
@@ -52,6 +53,7 @@ from kgwalk.kg.sources.source import (
 )
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import Column, Tables, is_value
+from kgwalk.kg.store import DATABASES, database_file, is_elsewhere, load_graph
 from kgwalk.types import InputError
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
@@ -71,10 +73,11 @@ _TABLES: dict[str, Callable[[Source, Tables, str], None]] = {
     "jsonl": jsonl.stage_lines,
     "json": jsonl.stage_records,
     "xlsx": lambda source, tables, name: _stage_workbook(source, tables, name),
-    "sqlite": lambda source, tables, name: _stage_database(source, tables),
+    "sqlite": lambda source, tables, name: stage_sqlite(source, tables),
+    "duckdb": lambda source, tables, name: stage_duckdb(source, tables),
 }
 _DELIMITED = ("tsv", "csv")
-_ONLY_TABLES = ("xlsx", "sqlite")
+_ONLY_TABLES = ("xlsx", "sqlite", "duckdb")
 FORMATS = (*_READERS, *_ONLY_TABLES)
 SUFFIXES = {
     ".tsv": "tsv",
@@ -89,10 +92,11 @@ SUFFIXES = {
     ".db": "sqlite",
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
 }
 _LISTED = 5  # columns in a note
-_MOST_EXACT = 1 << 53  # whole numbers below are exact as floats
-_FAILED = frozenset(("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"))  # formulas of a sheet
+_FACTS_AT_ONCE = 10_000  # of a graph elsewhere in a block
 _B = TypeVar("_B", TripleBlock, Labels, Block)
 
 
@@ -101,6 +105,8 @@ def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Bloc
 
     A table is read here as if there were no other; `stage` puts several together, whose facts depend on each other.
     """
+    if is_elsewhere(str(path)):
+        return _elsewhere(Source(str(path), options, tally))
     if holds_tables(path, options):
         return _only_table(path, options, tally)
     form = _format(path, options)
@@ -112,6 +118,8 @@ def read(path: str | Path, options: Options, tally: ReadCounts) -> Iterator[Bloc
 
 def holds_tables(path: str | Path, options: Options) -> bool:
     """Whether a source is read as tables: a workbook, a database, JSON that is no list of triples; others if asked."""
+    if is_elsewhere(str(path)):
+        return False
     form = _format(path, options)
     if form in _ONLY_TABLES or form in _DELIMITED:
         return form in _ONLY_TABLES or options.table
@@ -121,7 +129,24 @@ def holds_tables(path: str | Path, options: Options) -> bool:
     return False
 
 
+def _elsewhere(source: Source) -> Iterator[TripleBlock]:
+    """All facts of a graph elsewhere, by the names that it shows."""
+    graph: Any = load_graph(source.path)
+    try:
+        facts = (tuple(fact) if getattr(graph, "timed", True) else tuple(fact[:3]) for fact in graph.match())
+        while some := list(islice(facts, _FACTS_AT_ONCE)):
+            rows = Columns(3)
+            for fact in some:
+                rows.append(fact)
+            source.tally.rows += len(rows)
+            yield TripleBlock(*rows.arrays())
+    finally:
+        graph.close()
+
+
 def _format(path: str | Path, options: Options) -> str:
+    if str(path).startswith(DATABASES):
+        return database_file(str(path))[1]
     return detect_format(path, options) if options.format is None else check_format(options.format)
 
 
@@ -153,6 +178,8 @@ def detect_format(path: str | Path, options: Options | None = None) -> str:
             f"for other names `kgwalk kg build` has --format: {_listed()}",
         )
     found = SUFFIXES[suffix]
+    if found == "sqlite" and is_duckdb(Path(path)):  # which people call .db as well
+        return "duckdb"
     return "rog" if found == "jsonl" and _holds_graphs(path, options or Options()) else found
 
 
@@ -210,7 +237,8 @@ def _not_empty(source: Source, blocks: Iterator[_B], what: str, hint: str | None
 def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables) -> None:
     """Read the tables of a source and put them with the others."""
     form = _format(path, options)
-    source = Source(str(path), options, tally)
+    file = database_file(str(path))[0] if str(path).startswith(DATABASES) else path
+    source = Source(str(file), options, tally)
     if options.header is False:
         raise source.error("a table has its column names in the first row", hint="leave out --no-header, or --table")
     skipped, before = tally.skipped, len(tables.tables)
@@ -321,7 +349,7 @@ def _stage_workbook(source: Source, tables: Tables, name: str) -> None:
             "Excel files need openpyxl, which is not installed",
             hint="pip install 'kgwalk[xlsx]'; or save each sheet as CSV, and give --table",
         ) from None
-    path = _plain_file(source)
+    path = plain_file(source)
     try:
         workbook = load_workbook(path, read_only=True, data_only=True)
         sheets = [sheet for sheet in workbook.worksheets if hasattr(sheet, "iter_rows")]
@@ -340,78 +368,12 @@ def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
     """The rows as text, from the first that has two cells; what stands above is a title."""
     begun = False
     for line, row in enumerate(rows, 1):
-        cells = [_written(value) for value in row]
+        cells = [value_text(value) for value in row]
         while cells and not cells[-1]:
             cells.pop()
         begun = begun or sum(map(bool, cells)) > 1
         if begun and cells:
             yield TableRow(line, "\t".join(cells).encode(), cells)
-
-
-def _written(value: Any) -> str:
-    """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point."""
-    if value is None or isinstance(value, bytes):
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
-    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
-        return str(int(value))
-    text = value.isoformat() if isinstance(value, date | time) else str(value)
-    return "" if text.startswith("#") and text in _FAILED else text
-
-
-def _stage_database(source: Source, tables: Tables) -> None:
-    """Every table of an SQLite file, with the keys and foreign keys that it declares."""
-    path = _plain_file(source)
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            database.execute("PRAGMA trusted_schema = OFF")  # the file may be a stranger's: no functions of its schema
-            database.text_factory = shown
-            listed = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
-            virtual = [name for name, sql in listed.fetchall() if (sql or "").upper().startswith("CREATE VIRTUAL")]
-            shadows = tuple(f"{name}_" for name in virtual)  # where a virtual table keeps what it holds
-            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"):
-                if not (name.startswith(("sqlite_", *shadows)) or name in virtual):
-                    _stage_database_table(source, tables, database, name)
-    except sqlite3.DatabaseError as error:
-        raise source.error(f"cannot be read as an SQLite database: {error}") from None
-
-
-def _stage_database_table(source: Source, tables: Tables, database: sqlite3.Connection, name: str) -> None:
-    quoted = '"' + name.replace('"', '""') + '"'
-    about = database.execute(f"PRAGMA table_info({quoted})").fetchall()  # place, name, type, not null, default, key
-    table = tables.start(name, source)
-    table.keyed_by = [row[1] for row in sorted(about, key=lambda row: int(row[5])) if row[5]] or None
-    foreign: dict[int, list[tuple[str, str, str]]] = {}
-    for number, _, other, column, target, *_ in database.execute(f"PRAGMA foreign_key_list({quoted})"):
-        foreign.setdefault(number, []).append((column, other, target or ""))
-    table.declared = {column: (other, to) for [(column, other, to)] in (k for k in foreign.values() if len(k) == 1)}
-    columns = [tables.add_column(table, row[1]) for row in about]
-    blobs = 0
-    for row in database.execute(f"SELECT * FROM {quoted}"):
-        blobs += sum(isinstance(value, bytes) for value in row)
-        cells = [
-            (column, text) for column, value in zip(columns, row, strict=True) if (text := _written(value).strip())
-        ]
-        tables.add_row(table, cells)
-    if blobs:
-        source.note(f"{name}: {blobs:,} cells that are no text left out")
-
-
-def _plain_file(source: Source) -> Path:
-    """The path of a source that cannot be read as a stream."""
-    if source.path == STDIN or PurePath(source.path).suffix.lower() in COMPRESSIONS:
-        raise source.error("this format is read from a file that is not compressed", hint="decompress it into a file")
-    path = Path(source.path)
-    try:
-        with path.open("rb"):
-            source.tally.bytes_total += path.stat().st_size
-            source.tally.bytes_read += path.stat().st_size
-    except OSError as error:
-        raise source.error(f"cannot be read: {error.strerror}") from None
-    return path
 
 
 def _blank(cell: str) -> bool:

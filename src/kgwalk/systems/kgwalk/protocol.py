@@ -251,8 +251,8 @@ class KgwalkWalk(Walk):
 
     @property
     def dated(self) -> bool:
-        store = getattr(self.environment.graph, "store", None)
-        return bool(store is not None and store.timed)
+        graph = self.environment.graph
+        return bool(getattr(getattr(graph, "store", graph), "timed", False))
 
     @cached_property
     def kinds(self) -> Sequence[ListedKind]:
