@@ -153,7 +153,7 @@ def _key(tables: Tables, table: Table) -> Column | None:
     if first.cells >= HALF * table.rows and first.distinct == first.cells:
         return first
     for column in table.columns[1:]:
-        words = _words(column.name)
+        words = words_of(column.name)
         if column.distinct == column.cells == table.rows and words and words[-1] in ID_WORDS | NAME_WORDS:
             return column
     if _leads_elsewhere(first, table, tables.tables) or (first.values and not _id_like(first, table)):
@@ -172,7 +172,7 @@ def _nested_key(tables: Tables, table: Table, own: Sequence[Column]) -> Column |
         if column.cells == table.rows:
             return column
     for column in table.columns:
-        words = _words(column.name)
+        words = words_of(column.name)
         if column.cells == table.rows and not column.link and words and words[-1] in NAME_WORDS:
             others = [other for other in table.columns if other is not column]
             if not any(tables.varies(column, other) for other in others):
@@ -182,7 +182,7 @@ def _nested_key(tables: Tables, table: Table, own: Sequence[Column]) -> Column |
 
 def _own_key_rank(column: Column, table: Table) -> int | None:
     """How much a column's name is that of its own table's key, 0 for the most; None if it is not at all."""
-    words, own = _words(column.name), _table_words(table)
+    words, own = words_of(column.name), _table_words(table)
     forms = [[], own, own[-1:]]  # id, order_line_id, line_id
     for rank, word in enumerate(("id", "uuid", "guid", "key", "pk", "code", "no", "nr", "number")):
         for form in forms:
@@ -193,7 +193,7 @@ def _own_key_rank(column: Column, table: Table) -> int | None:
 
 def _id_like(column: Column, table: Table) -> bool:
     """Whether a column's name says that its cells stand for something else."""
-    words = _words(column.name)
+    words = words_of(column.name)
     return bool(words) and (words[-1] in ID_WORDS or _own_key_rank(column, table) is not None)
 
 
@@ -300,7 +300,7 @@ def _fitting_table(tables: Tables, column: Column, table: Table) -> Table | None
     people = [other for other in able if _table_words(other)[-1:] and _table_words(other)[-1] in PEOPLE]
     if people and (base[-1] in ROLES or base[-1].endswith(_ROLE_ENDINGS)):
         return table if table in people else people[0]
-    if base[-1] in KIN or base[-1] in _words(table.name)[1:]:
+    if base[-1] in KIN or base[-1] in words_of(table.name)[1:]:
         beside = {one.link.table for one in table.columns if one.link is not None and one is not column}
         if len(beside) == 1 and next(iter(beside)) in able:
             return next(iter(beside))
@@ -310,8 +310,8 @@ def _fitting_table(tables: Tables, column: Column, table: Table) -> Table | None
 
 def _same_name(column: Column, key: Column, table: Table) -> bool:
     """Whether a column has the name of another table's key, and it is a name that says something (not `id`)."""
-    words = _words(column.name)
-    plain = words == _words(key.name) and not (len(words) == 1 and words[0] in ID_WORDS | NAME_WORDS)
+    words = words_of(column.name)
+    plain = words == words_of(key.name) and not (len(words) == 1 and words[0] in ID_WORDS | NAME_WORDS)
     return plain and column is not table.key
 
 
@@ -334,12 +334,12 @@ def _find_join(tables: Tables, table: Table) -> None:
 def _label(table: Table) -> tuple[Column, ...]:
     """The column that shows a row; none where the key itself does."""
     free = [column for column in table.columns if column is not table.key and column.link is None and column.cells]
-    by_name = {" ".join(_words(column.name)): column for column in reversed(free)}
+    by_name = {" ".join(words_of(column.name)): column for column in reversed(free)}
     if table.key is not None and table.key.link is not None:
         return ()
     own = " ".join(_table_words(table))
     if table.key is not None:
-        words = _words(table.key.name)
+        words = words_of(table.key.name)
         if " ".join(words) == own or (words and words[-1] in NAME_WORDS):
             return ()
     for form in LABELS:
@@ -351,7 +351,7 @@ def _label(table: Table) -> tuple[Column, ...]:
             return tuple(by_name[part] for part in parts)
     if table.key is None or not _id_like(table.key, table):
         return ()
-    named = [column for column in free if _words(column.name)[-1:] and _words(column.name)[-1] in NAME_WORDS]
+    named = [column for column in free if words_of(column.name)[-1:] and words_of(column.name)[-1] in NAME_WORDS]
     return next(((column,) for column in named if _shows(column, table) and column.distinct == column.cells), ())
 
 
@@ -364,10 +364,10 @@ def _shows(column: Column, table: Table) -> bool:
 # Words
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     """The words of a column's or a table's name.
 
-    >>> _words("productId"), _words("Order_Lines"), _words("dbo.Products")
+    >>> words_of("productId"), words_of("Order_Lines"), words_of("dbo.Products")
     (['product', 'id'], ['order', 'lines'], ['products'])
     """
     last = name.rsplit(".", 1)[-1] or name
@@ -377,7 +377,7 @@ def _words(name: str) -> list[str]:
 
 def _table_words(table: Table) -> list[str]:
     """The words of a table's name, in the singular: `tbl_order_lines` is about an order line."""
-    words = _words(table.name)
+    words = words_of(table.name)
     while len(words) > 1 and words[0] in _PREFIXES:
         words = words[1:]
     return [*words[:-1], singular(words[-1])] if words else [table.name]
@@ -388,7 +388,7 @@ def _base(column: Column) -> tuple[list[str], bool]:
 
     A plural without one (`orders`) is a number of them, not a foreign key.
     """
-    words = _words(column.name)
+    words = words_of(column.name)
     if len(words) > 1 and words[-1] in ID_WORDS:
         return words[:-1], True
     if len(words) > 1 and words[0] in ("id", "fk"):

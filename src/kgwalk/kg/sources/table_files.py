@@ -1,0 +1,185 @@
+"""Files that are tables: TSV and CSV with the names of columns in the first row, Excel sheets, SQLite databases.
+
+Each `stage_...` puts the tables of one source with the others in `Tables`, which tells their facts once all are there.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import date, datetime, time
+from pathlib import Path, PurePath
+from typing import Any
+from zipfile import BadZipFile
+
+from kgwalk.kg.sources.delimited import TRIPLES, TableRow
+from kgwalk.kg.sources.source import COMPRESSIONS, STDIN, Source, shown
+from kgwalk.kg.sources.tables import Column, Tables
+from kgwalk.types import InputError
+
+_LISTED = 5  # columns in a note
+_MOST_EXACT = 1 << 53  # whole numbers below are exact as floats
+_FAILED = frozenset(("#REF!", "#N/A", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"))  # formulas of a sheet
+
+
+def stage_rows(source: Source, records: Iterator[TableRow], tables: Tables, name: str) -> None:
+    """A table with the names of its columns in the first row.
+
+    Refuses a row that has a cell under no column name; blank rows are fine.
+    """
+    before = source.tally.skipped
+    header = next(records, None)
+    if header is None:
+        return
+    if source.tally.skipped > before:  # the next row's cells would be taken for the names
+        raise source.error("the first row cannot be read, and it has to name the columns; mend it")
+    names = _column_names(source, header)
+    table = tables.start(name, source)
+    columns: list[Column | None] = [tables.add_column(table, names[0])]
+    known: dict[str, Column] = {}
+    for name in names[1:]:
+        if name and name not in known:
+            known[name] = tables.add_column(table, name)
+        columns.append(known[name] if name else None)
+
+    for record in records:
+        cells = [(at, cell) for at, cell in enumerate(record.fields) if not _blank(cell)]
+        nameless = next((at for at, _ in cells if at >= len(columns) or columns[at] is None), None)
+        if nameless is not None:
+            problem = f"column {nameless + 1} has no name in the first row, and a cell here"
+            source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
+        elif cells:
+            tables.add_row(table, [(column, cell) for at, cell in cells if (column := columns[at])], record.line)
+
+
+def _column_names(source: Source, header: TableRow) -> list[str]:
+    """The names of the columns, "" for one without a name."""
+    if TRIPLES.names_columns(header.fields):
+        raise source.error(
+            f"the first row ({', '.join(header.fields)}) names the columns of triples, not of a table",
+            line=header.line,
+            hint="leave out --table",
+        )
+    names = [name.strip() for name in header.fields]
+    named = Counter(filter(None, names[1:]))
+    if not named:
+        parted = "columns are parted by commas in CSV (not by semicolons), by tabs in TSV"
+        raise source.error(
+            "expected a row of column names, two at least, got 1",
+            line=header.line,
+            text=shown(header.raw).rstrip("\r\n"),
+            hint="delete what stands above the names of the columns" if names[1:] else parted,
+        )
+    if several := [name for name, count in named.items() if count > 1]:
+        source.note(f"several columns are called {', '.join(several[:_LISTED])}; each such name is one relation")
+    return names
+
+
+def stage_workbook(source: Source, tables: Tables, name: str) -> None:
+    """Every sheet of an Excel file is a table; one that has no more than a title is none."""
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ModuleNotFoundError:
+        raise source.error(
+            "Excel files need openpyxl, which is not installed",
+            hint="pip install 'kgwalk[xlsx]'; or save each sheet as CSV, and give --table",
+        ) from None
+    path = _plain_file(source)
+    try:
+        workbook = load_workbook(path, read_only=True, data_only=True)
+        sheets = [sheet for sheet in workbook.worksheets if hasattr(sheet, "iter_rows")]
+        for sheet in sheets:
+            alone = len(sheets) == 1 and re.fullmatch(r"(?i)(sheet|tabelle|feuille?|hoja|foglio)\s*\d*", sheet.title)
+            rows = _sheet_rows(sheet.iter_rows(values_only=True))
+            stage_rows(source, rows, tables, name if alone else sheet.title)
+        workbook.close()
+    except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise source.error(f"not an Excel file (.xlsx): {error}") from None
+
+
+def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
+    """The rows as text, from the first that has two cells; what stands above is a title."""
+    begun = False
+    for line, row in enumerate(rows, 1):
+        cells = [_written(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        begun = begun or sum(map(bool, cells)) > 1
+        if begun and cells:
+            yield TableRow(line, "\t".join(cells).encode(), cells)
+
+
+def _written(value: Any) -> str:
+    """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point."""
+    if value is None or isinstance(value, bytes):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ")
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_EXACT:
+        return str(int(value))
+    text = value.isoformat() if isinstance(value, date | time) else str(value)
+    return "" if text.startswith("#") and text in _FAILED else text
+
+
+def stage_database(source: Source, tables: Tables) -> None:
+    """Every table of an SQLite file, with the keys and foreign keys that it declares."""
+    path = _plain_file(source)
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.execute("PRAGMA trusted_schema = OFF")  # the file may be a stranger's: no functions of its schema
+            database.text_factory = shown
+            listed = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid")
+            virtual = [name for name, sql in listed.fetchall() if (sql or "").upper().startswith("CREATE VIRTUAL")]
+            shadows = tuple(f"{name}_" for name in virtual)  # where a virtual table keeps what it holds
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"):
+                if not (name.startswith(("sqlite_", *shadows)) or name in virtual):
+                    _stage_database_table(source, tables, database, name)
+    except sqlite3.DatabaseError as error:
+        raise source.error(f"cannot be read as an SQLite database: {error}") from None
+
+
+def _stage_database_table(source: Source, tables: Tables, database: sqlite3.Connection, name: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    about = database.execute(f"PRAGMA table_info({quoted})").fetchall()  # place, name, type, not null, default, key
+    table = tables.start(name, source)
+    table.keyed_by = [row[1] for row in sorted(about, key=lambda row: int(row[5])) if row[5]] or None
+    foreign: dict[int, list[tuple[str, str, str]]] = {}
+    for number, _, other, column, target, *_ in database.execute(f"PRAGMA foreign_key_list({quoted})"):
+        foreign.setdefault(number, []).append((column, other, target or ""))
+    table.declared = {column: (other, to) for [(column, other, to)] in (k for k in foreign.values() if len(k) == 1)}
+    columns = [tables.add_column(table, row[1]) for row in about]
+    blobs = 0
+    for row in database.execute(f"SELECT * FROM {quoted}"):
+        blobs += sum(isinstance(value, bytes) for value in row)
+        cells = [
+            (column, text) for column, value in zip(columns, row, strict=True) if (text := _written(value).strip())
+        ]
+        tables.add_row(table, cells)
+    if blobs:
+        source.note(f"{name}: {blobs:,} cells that are no text left out")
+
+
+def _plain_file(source: Source) -> Path:
+    """The path of a source that cannot be read as a stream."""
+    if source.path == STDIN or PurePath(source.path).suffix.lower() in COMPRESSIONS:
+        raise source.error("this format is read from a file that is not compressed", hint="decompress it into a file")
+    path = Path(source.path)
+    try:
+        with path.open("rb"):
+            source.tally.bytes_total += path.stat().st_size
+            source.tally.bytes_read += path.stat().st_size
+    except OSError as error:
+        raise source.error(f"cannot be read: {error.strerror}") from None
+    return path
+
+
+def _blank(cell: str) -> bool:
+    return not cell or cell.isspace()
