@@ -107,7 +107,7 @@ def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
     """The rows as text, from the first that has two cells; what stands above is a title."""
     begun = False
     for line, row in enumerate(rows, 1):
-        cells = [_written(value) for value in row]
+        cells = [cell_text(value) for value in row]
         while cells and not cells[-1]:
             cells.pop()
         begun = begun or sum(map(bool, cells)) > 1
@@ -115,7 +115,7 @@ def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
             yield TableRow(line, "\t".join(cells).encode(), cells)
 
 
-def _written(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """A cell of a sheet or a database as text: days without a time of day, whole numbers without a point."""
     if value is None or isinstance(value, bytes):
         return ""
@@ -160,7 +160,7 @@ def _stage_database_table(source: Source, tables: Tables, database: sqlite3.Conn
     for row in database.execute(f"SELECT * FROM {quoted}"):
         blobs += sum(isinstance(value, bytes) for value in row)
         cells = [
-            (column, text) for column, value in zip(columns, row, strict=True) if (text := _written(value).strip())
+            (column, text) for column, value in zip(columns, row, strict=True) if (text := cell_text(value).strip())
         ]
         tables.add_row(table, cells)
     if blobs:
