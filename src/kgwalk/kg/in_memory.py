@@ -154,21 +154,26 @@ def _text(value: Any) -> str:
 
 def _arrow(data: object, source: Source) -> Iterator[pa.RecordBatch] | None:
     """What has columns as Arrow batches; None for anything else."""
+    batches: Iterable[pa.RecordBatch]
     try:
         if isinstance(data, pa.RecordBatch):
-            return iter([data])
-        if isinstance(data, pa.Table | pa.RecordBatchReader):
-            return iter(data.to_batches()) if isinstance(data, pa.Table) else iter(data)
-        if hasattr(data, "__arrow_c_stream__"):
-            return iter(pa.RecordBatchReader.from_stream(data))
-        if hasattr(data, "__dataframe__"):
-            return iter(from_dataframe(data).to_batches())
+            batches = [data]
+        elif isinstance(data, pa.Table):
+            batches = data.to_batches()
+        elif isinstance(data, pa.RecordBatchReader):
+            batches = data
+        elif hasattr(data, "__arrow_c_stream__"):
+            batches = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__dataframe__"):
+            batches = from_dataframe(data).to_batches()
+        else:
+            return None
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise source.error(
             f"a column cannot be read: {error}",
             hint="a column holds values of one type: frame.astype(str) makes them so",
         ) from None
-    return None
+    return iter(batches)
 
 
 def _columns(batches: Iterator[pa.RecordBatch], said: Mapping[str, str | None], source: Source) -> Iterator[Block]:

@@ -195,11 +195,12 @@ class TermNames:
         )
         ends = " || ".join(f"STRENDS(STR(?x), CONCAT({render(literal(mark))}, ?local))" for mark in _SEPARATORS)
         spelt = {spelling: None for _, label, _ in claims for spelling in self._spellings(label)}
-        # All that have one of the labels first, then the claims: Virtuoso 7 finds nothing for a table of several columns
-        # that is joined with a pattern beside it.
+        # All that have one of the labels first, then the claims: Virtuoso 7 finds nothing where a table of several
+        # columns is joined with a pattern beside it.
+        bearers = f"SELECT DISTINCT ?x ?l WHERE {{ {values('?l', spelt)} {self._labelled()}\n"
         query = (
-            f"SELECT DISTINCT ?thing WHERE {{ {{ SELECT DISTINCT ?x ?l WHERE {{ {values('?l', spelt)} {self._labelled()}\n"
-            f"FILTER({self._kind.present}) }} }} VALUES (?thing ?l ?local) {{ {table} }}\n"
+            f"SELECT DISTINCT ?thing WHERE {{ {{ {bearers}FILTER({self._kind.present}) }} }}\n"
+            f"VALUES (?thing ?l ?local) {{ {table} }}\n"
             f'FILTER(?x != ?thing && (?local = "" || {ends})) }}'
         )
         return {row["thing"].value for rows in self._endpoint.pages(query, "STR(?thing)") for row in rows}
