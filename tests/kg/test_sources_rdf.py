@@ -247,3 +247,48 @@ def test_unnamed_nodes_are_numbered_in_the_order_met(tmp_path: Path) -> None:
     # Many, since a random name in hundreds starts with a zero, which pyoxigraph does not write.
     path = write(tmp_path, "a.ttl", f"<{EX}a> <{EX}r> {', '.join(['[]'] * 3000)} .\n")
     assert [row[2].rpartition("-")[2] for row in triples(path)] == [str(number) for number in range(1, 3001)]
+
+
+# JSON-LD
+
+LINKED = """{"@context": {"@vocab": "http://x/", "label": "http://www.w3.org/2000/01/rdf-schema#label"},
+ "@graph": [
+  {"@id": "http://x/big", "label": {"@value": "Big", "@language": "en"}, "year": 1988, "rated": 7.5,
+   "director": {"@id": "http://x/pm"}},
+  {"@id": "http://x/pm", "@type": "Person", "label": "Penny Marshall"}]}
+"""
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.jsonld", None), ("a.json", None), ("a.txt", "jsonld")])
+def test_json_ld(tmp_path: Path, name: str, form: str | None) -> None:
+    path = write(tmp_path, name, LINKED)
+    rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+    assert triples(path, format=form) == [
+        ("http://x/big", "http://x/year", '"1988"^^<http://www.w3.org/2001/XMLSchema#integer>'),
+        ("http://x/big", "http://x/rated", '"7.5"^^<http://www.w3.org/2001/XMLSchema#decimal>'),
+        ("http://x/big", "http://x/director", "http://x/pm"),
+        ("http://x/pm", f"{rdf}type", "http://x/Person"),
+    ]
+    given = [label for label in labels(path, format=form) if label[2] < 200]
+    assert given == [("http://x/big", "Big", 0), ("http://x/pm", "Penny Marshall", 1)]
+    assert triples(path, format=form, block_bytes=20) == triples(path, format=form)
+
+
+@pytest.mark.parametrize(
+    "context", ['"https://schema.org"', '["https://schema.org/", {}]', '{"@import": "https://schema.org"}']
+)
+def test_json_ld_asks_no_network(tmp_path: Path, context: str) -> None:
+    path = write(tmp_path, "a.jsonld", f'{{"@context": {context}, "name": "Big"}}')
+    assert error(path) == (
+        "a.jsonld: its @context is an address, and a build asks no network\n"
+        "  put the context itself in place of the address: the object that the address gives, or for schema.org "
+        '{"@vocab": "https://schema.org/"}; or convert the file to N-Triples'
+    )
+    inside = f'{{"@context": {{"@vocab": "https://schema.org/"}}, "name": "Big", "x": {{"@context": {context}}}}}'
+    assert "asks no network" in error(write(tmp_path, "b.jsonld", inside))
+
+
+def test_json_ld_errors_have_a_place(tmp_path: Path) -> None:
+    said = error(write(tmp_path, "a.jsonld", '{"@id": "http://x/a",\n "http://x/p": ]}'), on_error="skip")
+    assert said.startswith("a.jsonld:2: not JSON-LD: ")
+    assert said.endswith("an error in JSON-LD cannot be skipped; one in N-Triples can, with --on-error skip")

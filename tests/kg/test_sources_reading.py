@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import sys
@@ -84,9 +85,9 @@ def test_unknown_formats_are_named() -> None:
         detect_format("facts.docx")
     assert str(caught.value) == (
         "facts.docx: unknown format: the name ends in '.docx'\n"
-        "  known are .tsv .csv .nt .ttl .nq .jsonl .ndjson .json .xlsx .db .sqlite .sqlite3 .duckdb .ddb, "
-        "also with .gz or .zst; for other names `kgwalk kg build` has --format: "
-        "tsv csv nt ttl nq jsonl rog json xlsx sqlite duckdb"
+        "  known are .tsv .csv .nt .ttl .nq .jsonld .jsonl .ndjson .json .graphml .xlsx .db .sqlite .sqlite3 .duckdb "
+        ".ddb, also with .gz, .zst, .bz2; for other names `kgwalk kg build` has --format: tsv csv nt ttl nq jsonld "
+        "jsonl rog json wikidata neo4j graphml xlsx sqlite duckdb"
     )
     with pytest.raises(InputError, match="facts: unknown format: the name has no suffix"):
         detect_format("facts")
@@ -104,6 +105,8 @@ def test_gzip_and_zstd_read_like_the_plain_file(tmp_path: Path) -> None:
         ("b.tsv.gz", gzip.compress(ROWS[:30]) + gzip.compress(ROWS[30:])),
         ("a.tsv.zst", zstandard.compress(ROWS)),
         ("b.tsv.zst", two_frames),
+        ("a.tsv.bz2", bz2.compress(ROWS)),
+        ("b.tsv.bz2", bz2.compress(ROWS[:30]) + bz2.compress(ROWS[30:])),
     ]:
         tally = ReadCounts()
         assert triples(write(tmp_path, name, data), tally) == TRIPLES
@@ -113,8 +116,11 @@ def test_gzip_and_zstd_read_like_the_plain_file(tmp_path: Path) -> None:
 def test_damaged_compressed_files_say_so(tmp_path: Path) -> None:
     text = b"".join(b"head %d\tr\ttail %d\n" % (i, i * i) for i in range(5000))
     packed, squeezed = gzip.compress(text), zstandard.ZstdCompressor(write_checksum=True).compress(text)
-    for name, data in [("a.tsv.gz", packed), ("a.tsv.zst", squeezed)]:
-        kind = "gzip" if name.endswith("gz") else "zstd"
+    for name, kind, data in [
+        ("a.tsv.gz", "gzip", packed),
+        ("a.tsv.zst", "zstd", squeezed),
+        ("a.tsv.bz2", "bzip2", bz2.compress(text)),
+    ]:
         for kept in (len(data) - 3, len(data) // 2):
             cut = write(tmp_path, name, data[:kept])
             assert error(cut) == f"{name}: truncated {kind} file: the end is missing"
@@ -132,6 +138,7 @@ def test_files_that_are_not_the_text_their_name_promises(tmp_path: Path) -> None
     assert error(write(tmp_path, "a.tsv", zstandard.compress(ROWS))) == (
         "a.tsv: zstd data where text was expected\n  decompress it, or name the file .zst"
     )
+    assert error(write(tmp_path, "a.tsv", bz2.compress(ROWS))).startswith("a.tsv: bzip2 data where text was expected")
     assert error(write(tmp_path, "a.tsv", ROWS.decode().encode("utf-16"))) == (
         "a.tsv: UTF-16 text; expected UTF-8\n  re-encode the file to UTF-8"
     )
@@ -152,7 +159,7 @@ def test_no_triples_left_says_how_many_were_malformed(tmp_path: Path) -> None:
     assert error(path, on_error="skip") == f"a.tsv: no triples; 3 malformed rows were left out{table}"
 
 
-@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("xlsx", "sqlite", "duckdb")])
+@pytest.mark.parametrize("form", [form for form in FORMATS if form not in ("wikidata", "xlsx", "sqlite", "duckdb")])
 def test_a_byte_order_mark_is_dropped(tmp_path: Path, form: str) -> None:
     text = {
         "tsv": "urn:a\turn:r\turn:b",
@@ -160,6 +167,9 @@ def test_a_byte_order_mark_is_dropped(tmp_path: Path, form: str) -> None:
         "jsonl": '["urn:a", "urn:r", "urn:b"]',
         "json": '[["urn:a", "urn:r", "urn:b"]]',
         "rog": '{"graph": [["urn:a", "urn:r", "urn:b"]]}',
+        "jsonld": '{"@id": "urn:a", "urn:r": {"@id": "urn:b"}}',
+        "neo4j": ":START_ID,:TYPE,:END_ID\nurn:a,urn:r,urn:b",
+        "graphml": '<graphml><graph><edge source="urn:a" target="urn:b" label="urn:r"/></graph></graphml>',
     }.get(form, "<urn:a> <urn:r> <urn:b> .")
     path = write(tmp_path, "a.txt", "\ufeff" + text)
     assert triples(path, format=form) == [("urn:a", "urn:r", "urn:b")]

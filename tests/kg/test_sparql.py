@@ -1,8 +1,9 @@
-"""SparqlGraph against a real SPARQL engine, Oxigraph, behind HTTP on a loopback port."""
+"""SparqlGraph against real SPARQL engines on a loopback port: Oxigraph, and Virtuoso by `make test-virtuoso`."""
 
 from __future__ import annotations
 
 import http.server
+import os
 import re
 import socket
 import threading
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 import pyoxigraph
 import pytest
+import virtuoso
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +29,7 @@ from kgwalk.kg.sparql_names import rank
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
 
 EX = "http://example.org/"
+VIRTUOSO = os.environ.get("KGWALK_TEST_SPARQL") == "virtuoso"
 
 # Two films called Titanic; two things called Twin whose IRIs end alike; Winslet and the relation `year`
 # without a label; Cast Away with an untagged one; :paris with an Italian one only; a crew without an IRI.
@@ -121,6 +124,8 @@ class Server:
     def __init__(self, turtle: str = "") -> None:
         self.store = pyoxigraph.Store()
         self.store.load(turtle.encode(), format=pyoxigraph.RdfFormat.TURTLE)
+        self.loaded = ""  # Virtuoso's graph, and what it holds
+        self.held: bytes | None = None
         self.script: list[Reply] = []
         self.queries: list[str] = []
         self.requests: list[Any] = []
@@ -161,12 +166,23 @@ class Server:
             pass  # the client stopped waiting, as the test of the timeout wants
 
     def ask(self, query: str) -> Reply:
+        if VIRTUOSO:
+            return self.ask_virtuoso(query)
         try:
             results = self.store.query(query)
         except SyntaxError as error:
             return Reply(400, str(error).encode())
         assert isinstance(results, pyoxigraph.QuerySolutions)
         return Reply(body=results.serialize(format=pyoxigraph.QueryResultsFormat.JSON) or b"")
+
+    def ask_virtuoso(self, query: str) -> Reply:
+        """The same data in Virtuoso, loaded anew where a test has changed the store."""
+        data = self.store.dump(format=pyoxigraph.RdfFormat.N_TRIPLES, from_graph=pyoxigraph.DefaultGraph()) or b""
+        if data != self.held:
+            self.loaded, self.held = virtuoso.running().load(data), data
+        reply = virtuoso.running().query(query, self.loaded, {"Accept": "application/sparql-results+json"})
+        kept = {name: value for name, value in reply.headers.items() if name.startswith("x-sql")}
+        return Reply(reply.status_code, reply.content, kept)
 
     def __enter__(self) -> Server:
         return self
@@ -753,6 +769,14 @@ def test_no_connection_in_time(waits: list[float]) -> None:
         with pytest.raises(RemoteError, match="no connection within 10 s, tried once"):
             graph.relations("Tom Hanks")
     assert waits == []
+
+
+def test_requests_say_who_asks(server: Server) -> None:
+    """Wikimedia asks for a program's name and version, where to find its people, and the library that it uses."""
+    with SparqlGraph(server.url, client=CLIENT) as graph:
+        assert "Tom Hanks" in graph
+    [agent] = server.requests[0].get_all("User-Agent")
+    assert re.fullmatch(r"kgwalk/\d+\.\d+\.\d+ \(https://github\.com/kgwalk/kgwalk\) httpx/\d+\.\d+.*", agent)
 
 
 def test_a_client_and_headers_of_the_caller(server: Server) -> None:

@@ -26,7 +26,7 @@ Donald Trump\tholds\tPresident\t2017-01-20..2021-01-20
 """
 
 
-@pytest.mark.parametrize("page", ["concepts/views.md", "reference/python.md"])
+@pytest.mark.parametrize("page", ["concepts/views.md", "guides/build-a-graph.md", "reference/python.md"])
 def test_examples(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("films.tsv").write_bytes((ROOT / "examples" / "films.tsv").read_bytes())

@@ -17,11 +17,14 @@ from kgwalk.cli.kg_info import RELATIONS_EXAMPLES, WALK_EXAMPLES, info, relation
 from kgwalk.cli.kg_update import COMPACT_EXAMPLES, UPDATE_EXAMPLES, compact, update
 from kgwalk.cli.options import (
     BadRows,
+    ExternalIdsOption,
     ForceOption,
     GraphArgument,
     JsonOption,
     OnErrorOption,
     QuietOption,
+    Ranks,
+    RanksOption,
     SourceFormat,
     StoreArgument,
     graph_called,
@@ -59,8 +62,9 @@ def _memory(text: str) -> int:
     epilog="Examples: kgwalk kg build facts.tsv -o facts.kg · kgwalk kg build a.nt.gz b.nt.gz -o both.kg --lang de · "
     "kgwalk kg build people.csv --table -o people.kg · "
     "kgwalk kg build products.csv orders.csv --table --key products=sku -o shop.kg · "
-    "kgwalk kg build shop.db -o shop.kg · "
-    "kgwalk kg build bolt://127.0.0.1:7687 -o movies.kg · "
+    "kgwalk kg build shop.db -o shop.kg · kgwalk kg build bolt://127.0.0.1:7687 -o movies.kg · "
+    "kgwalk kg build nodes.csv relationships.csv -o neo4j.kg · "
+    "kgwalk kg build latest-all.json.bz2 -o wikidata.kg --lang de --ranks all · "
     "kgwalk kg build wd.tsv --labels names.tsv -o wd.kg --memory 4G"
 )
 def build(
@@ -73,13 +77,18 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="The store folder to make.")],
     format: Annotated[
         SourceFormat | None,
-        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx, sqlite or duckdb; else by file name."),
+        typer.Option(
+            help="tsv, csv, nt, ttl, nq, jsonld, jsonl, rog, json, wikidata, neo4j, graphml, xlsx, sqlite or duckdb; "
+            "else as the file is called and begins."
+        ),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for the ids in the sources.")] = None,
     label: Annotated[
         str | None, typer.Option(help="RDF: the predicate whose objects are names (default rdfs:label).")
     ] = None,
-    lang: Annotated[str, typer.Option(help="RDF: the language of names to prefer.")] = "en",
+    lang: Annotated[str, typer.Option(help="RDF, Wikidata: the language of names to prefer.")] = "en",
+    ranks: RanksOption = Ranks.best,
+    external_ids: ExternalIdsOption = False,
     header: Annotated[
         bool | None,
         typer.Option(
@@ -112,8 +121,8 @@ def build(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Build a store from TSV, CSV, RDF, JSON, JSONL (plain, .gz or .zst), Excel sheets, an SQLite or DuckDB database,
-    or of all facts of a graph elsewhere.
+    """Build a store from TSV, CSV, RDF, JSON, JSONL, Neo4j's CSV, Wikidata's JSON or GraphML (plain, .gz, .bz2 or
+    .zst), Excel sheets, an SQLite or DuckDB database, or of all facts of a graph elsewhere.
 
     TSV and CSV have three columns, head, relation and tail, and may have a fourth, the time of the fact; with --table
     they are tables of any width, in which every cell is a fact, and foreign keys lead to other tables' rows. The store
@@ -130,6 +139,8 @@ def build(
         keys=key or (),
         label=label or RDFS_LABEL,
         lang=lang,
+        ranks=ranks.value,
+        external_ids=external_ids,
     )
     budget = _memory(memory)
     started = time.perf_counter()

@@ -11,9 +11,12 @@ import typer
 
 from kgwalk.cli.options import (
     BadRows,
+    ExternalIdsOption,
     JsonOption,
     OnErrorOption,
     QuietOption,
+    Ranks,
+    RanksOption,
     SourceFormat,
     StoreArgument,
     bundled_path,
@@ -52,13 +55,15 @@ def update(
     ] = None,
     format: Annotated[
         SourceFormat | None,
-        typer.Option(help="tsv, csv, nt, ttl, nq, jsonl, rog, json, xlsx, sqlite or duckdb; else by file name."),
+        typer.Option(help="A format, as for `kgwalk kg build`; else as the file is called and begins."),
     ] = None,
     labels: Annotated[Path | None, typer.Option(help="TSV of id and label: names for new ids.")] = None,
     label: Annotated[
         str | None, typer.Option(help="RDF: the predicate whose objects are names (default rdfs:label).")
     ] = None,
-    lang: Annotated[str, typer.Option(help="RDF: the language of names to prefer.")] = "en",
+    lang: Annotated[str, typer.Option(help="RDF, Wikidata: the language of names to prefer.")] = "en",
+    ranks: RanksOption = Ranks.best,
+    external_ids: ExternalIdsOption = False,
     header: Annotated[
         bool | None,
         typer.Option("--header/--no-header", help="TSV, CSV: the first row is, or is not, a header; else guessed."),
@@ -92,6 +97,8 @@ def update(
         keys=key or (),
         label=label or RDFS_LABEL,
         lang=lang,
+        ranks=ranks.value,
+        external_ids=external_ids,
     )
     started = time.perf_counter()
     with progress_bar(quiet=quiet or json) as progress:

@@ -63,9 +63,13 @@ class SourceFormat(StrEnum):
     nt = "nt"
     ttl = "ttl"
     nq = "nq"
+    jsonld = "jsonld"
     jsonl = "jsonl"
     rog = "rog"
     json = "json"
+    wikidata = "wikidata"
+    neo4j = "neo4j"
+    graphml = "graphml"
     xlsx = "xlsx"
     sqlite = "sqlite"
     duckdb = "duckdb"
@@ -87,6 +91,25 @@ class BadRows(StrEnum):
 
 OnErrorOption = Annotated[
     BadRows, typer.Option("--on-error", help="Malformed rows: stop at the first, or skip and count them (stop, skip).")
+]
+
+
+class Ranks(StrEnum):
+    """Which statements of Wikidata are read."""
+
+    best = "best"
+    all = "all"
+
+
+RanksOption = Annotated[
+    Ranks,
+    typer.Option(
+        help="Wikidata: of each property the best statements, which are the preferred ones where there are any, or all "
+        "but the deprecated (best, all)."
+    ),
+]
+ExternalIdsOption = Annotated[
+    bool, typer.Option("--external-ids", help="Wikidata: keep the ids that things have in other catalogues.")
 ]
 
 # Recipe, model and machine

@@ -112,6 +112,7 @@ class SparqlGraph:
             relation_label,
             bearer=f"?bearer {_DIRECT_CLAIM} ?x ." if wikibase else "",
             present=f"EXISTS {{ {self._fact(relation='?x')} }}",
+            hidden=frozenset(one for one in (label, relation_label) if one),
         )
         self._entities = TermNames(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
         self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)

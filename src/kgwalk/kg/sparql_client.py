@@ -14,6 +14,7 @@ import httpx
 import orjson
 from pyoxigraph import NamedNode
 
+from kgwalk import __version__
 from kgwalk.config import http
 from kgwalk.kg.graph import LruCache
 from kgwalk.types import InputError, RemoteError
@@ -25,7 +26,8 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 _IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\\ud800-\udfff]*')
 _LANGUAGE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)*")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_NEEDS_ESCAPE = re.compile(r'\\[uU]|[\\"\n\r\t\b\f]')
+_ESCAPES["\0"] = "\\u0000"  # engines in C end a query where a NUL stands
+_NEEDS_ESCAPE = re.compile(r'\\[uU]|[\\"\n\r\t\b\f\0]')
 _FORMS = [
     (re.compile(form, re.ASCII), [XSD + name for name in names.split()])
     for form, names in (
@@ -142,6 +144,8 @@ def readings(text: str, lang: str) -> list[Term]:
 
 # The endpoint
 
+# Who asks, where to find them, and by what: public endpoints such as Wikidata's turn away requests that do not say it.
+USER_AGENT = f"kgwalk/{__version__} (https://github.com/kgwalk/kgwalk) httpx/{httpx.__version__}"
 _ADVICE = {
     401: "check the credentials in headers",
     403: "check the credentials in headers",
@@ -181,7 +185,7 @@ class Endpoint:
             raise InputError(f"page={page}, retries={retries}, cache={cache}: page is at least 1, the others 0")
         self.url, self.timeout, self.page = url, timeout, page
         self.shown, self._retry = http.shown(parsed), http.Retry(retries, http.FIRST_PAUSE)
-        self._headers = httpx.Headers({"User-Agent": "kgwalk (https://github.com/kgwalk/kgwalk)"})
+        self._headers = httpx.Headers({"User-Agent": USER_AGENT})
         self._headers.update(headers)
         self._headers["Accept"] = "application/sparql-results+json"
         self._rows: LruCache[str, list[Binding]] = LruCache(cache)

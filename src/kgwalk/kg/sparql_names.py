@@ -48,6 +48,8 @@ class TermKind:
     """A pattern from `?x` to `?bearer`, the node that has the label; "" where `?x` has it itself."""
     weight: str = ""
     """A pattern whose matches are counted to choose among things with one label; "" to choose by IRI alone."""
+    hidden: frozenset[str] = frozenset()
+    """IRIs that are never in the graph: `present` says so too, but Virtuoso 7 overlooks it where ?x is a relation."""
 
 
 class TermNames:
@@ -192,15 +194,20 @@ class TermNames:
             for spelling in self._spellings(label)
         )
         ends = " || ".join(f"STRENDS(STR(?x), CONCAT({render(literal(mark))}, ?local))" for mark in _SEPARATORS)
+        spelt = {spelling: None for _, label, _ in claims for spelling in self._spellings(label)}
+        # All that have one of the labels first, then the claims: Virtuoso 7 finds nothing where a table of several
+        # columns is joined with a pattern beside it.
+        bearers = f"SELECT DISTINCT ?x ?l WHERE {{ {values('?l', spelt)} {self._labelled()}\n"
         query = (
-            f"SELECT DISTINCT ?thing WHERE {{ VALUES (?thing ?l ?local) {{ {table} }} {self._labelled()}\n"
-            f'FILTER(?x != ?thing && (?local = "" || {ends})) FILTER({self._kind.present}) }}'
+            f"SELECT DISTINCT ?thing WHERE {{ {{ {bearers}FILTER({self._kind.present}) }} }}\n"
+            f"VALUES (?thing ?l ?local) {{ {table} }}\n"
+            f'FILTER(?x != ?thing && (?local = "" || {ends})) }}'
         )
         return {row["thing"].value for rows in self._endpoint.pages(query, "STR(?thing)") for row in rows}
 
     def _present(self, name: str) -> bool:
         """Whether a text is an IRI in the graph."""
-        if not is_wellformed(name):
+        if not is_wellformed(name) or name in self._kind.hidden:
             return False
         query = f"SELECT ?x WHERE {{ {values('?x', [iri(name)])} FILTER({self._kind.present}) }} LIMIT 1"
         return bool(self._endpoint.select(query))

@@ -83,8 +83,7 @@ read_file_query = QueryStringReader(FileQuery)
 @cache
 def endings() -> list[str]:
     """How the names of files may end; importing what knows it takes a while."""
-    from kgwalk.kg.sources.reading import SUFFIXES
-    from kgwalk.kg.sources.source import COMPRESSIONS
+    from kgwalk.kg.sources.source import COMPRESSIONS, SUFFIXES
 
     return [*SUFFIXES, *(f"{suffix}{packed}" for suffix in SUFFIXES for packed in COMPRESSIONS)]
 

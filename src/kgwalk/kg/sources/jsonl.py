@@ -87,6 +87,19 @@ def first_value(source: Source) -> Any:
         return None
 
 
+def begins_with_a_graph(source: Source) -> bool:
+    """Whether the first line is a question with its graph; a line that is not JSON is left to the reader to refuse."""
+    with open_stream(source) as stream:
+        for lines in line_blocks(source, stream):
+            if first := lines.data.lstrip().split(b"\n", 1)[0]:
+                try:
+                    value = orjson.loads(first)
+                except orjson.JSONDecodeError:
+                    return False
+                return isinstance(value, dict) and isinstance(value.get("graph"), list)
+    return False
+
+
 def read_rog(source: Source) -> Iterator[Block]:
     """One question a line: its graph becomes rows with the question's id, or the line number if it has none."""
     batch = _Batch(with_question=True)

@@ -1,4 +1,4 @@
-"""N-Triples, N-Quads and Turtle, parsed by pyoxigraph.
+"""N-Triples, N-Quads, Turtle and JSON-LD, parsed by pyoxigraph.
 
 The key of an IRI is its plain text; of a literal its N-Triples form, so that it can be written back, with the type of a
 number by its text (5 is one number, whether it is called an integer or a decimal); of a blank node
@@ -48,7 +48,14 @@ _NUMBER_TYPES = frozenset(f"{XSD}{name}" for name in f"{_INTEGERS} {_UNSIGNED} d
 _NUMBER = re.compile(r"[-+]?\d*(\.\d+)?([eE][-+]?\d+)?")
 
 _LINE_FORMATS = {"nt": RdfFormat.N_TRIPLES, "nq": RdfFormat.N_QUADS}
-_NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle"}
+_DOCUMENT_FORMATS = {"ttl": RdfFormat.TURTLE, "jsonld": RdfFormat.JSON_LD}
+_NAMES = {"nt": "N-Triples", "nq": "N-Quads", "ttl": "Turtle", "jsonld": "JSON-LD"}
+_REMOTE = "its @context is an address, and a build asks no network"
+_REMOTE_HINT = (
+    "put the context itself in place of the address: the object that the address gives, or for schema.org "
+    '{"@vocab": "https://schema.org/"}; or convert the file to N-Triples'
+)
+_CANONICAL = re.compile(r"-?\d\.\d+E-?\d+")
 _SIMILAR_RANK, _FOREIGN_RANK = 1, 2  # a name without a language or of another region; one in another language
 # pyoxigraph names a node that Turtle leaves unnamed ([], lists) by 128 random bits, without leading zeros.
 _RANDOM_ID = re.compile(r"[a-f][0-9a-f]{15,31}")
@@ -79,32 +86,48 @@ def _line_by_line(source: Source, keys: _Keys, lines: Lines, form: str) -> _Batc
     return batch
 
 
-def read_turtle(source: Source) -> Iterator[Block]:
+def read_document(source: Source, form: str) -> Iterator[Block]:
+    """Turtle or JSON-LD, which are read as a whole: what follows an error has no meaning."""
     keys = _Keys(source, renumber=True)
     with open_stream(source) as stream:
+        if stream.is_blank():
+            return
         # pyoxigraph reads the stream as it goes, and lets an InputError from it through.
-        quads = parse(stream, RdfFormat.TURTLE)  # type: ignore[arg-type]
+        quads = parse(stream, _DOCUMENT_FORMATS[form])  # type: ignore[arg-type]
         more = True
         while more:
             batch = _Batch(source, keys)
-            more = _fill_from_turtle(source, batch, quads)
+            more = _fill_from_document(source, form, batch, quads)
             yield from batch.blocks()
     keys.write_note()
 
 
-def _fill_from_turtle(source: Source, batch: _Batch, quads: Iterator[Quad]) -> bool:
+def _fill_from_document(source: Source, form: str, batch: _Batch, quads: Iterator[Quad]) -> bool:
     """Fill a batch; returns whether it was full before the triples ended."""
+    if form == "jsonld":
+        quads = map(_plain_doubles, quads)
     while True:
         try:
             return batch.fill(quads, source.options.block_bytes)
         except ValueError as error:
             source.refuse(str(error))
         except (SyntaxError, MemoryError) as error:
+            if isinstance(error, SyntaxError) and "LoadDocumentCallback" in error.msg:
+                raise source.error(_REMOTE, hint=_REMOTE_HINT) from None
             raise source.error(
-                _message(error, "ttl"),
+                _message(error, form),
                 line=getattr(error, "lineno", None),
-                hint="an error in Turtle cannot be skipped; one in N-Triples can, with --on-error skip",
+                hint=f"an error in {_NAMES[form]} cannot be skipped; one in N-Triples can, with --on-error skip",
             ) from None
+
+
+def _plain_doubles(quad: Quad) -> Quad:
+    """A number of JSON with a point, which JSON-LD turns into 1.5E0, as people write it."""
+    term = quad.object
+    if type(term) is Literal and term.datatype.value == f"{XSD}double" and _CANONICAL.fullmatch(term.value):
+        plain = Literal(f"{float(term.value):.15g}", datatype=NamedNode(f"{XSD}double"))
+        return Quad(quad.subject, quad.predicate, plain, quad.graph_name)
+    return quad
 
 
 def _message(error: SyntaxError | MemoryError | ValueError, form: str) -> str:

@@ -2,9 +2,10 @@
 
     for block in read("films.tsv.gz", Options(), tally): ...
 
-The formats are TSV, CSV, N-Triples, N-Quads, Turtle, JSON, JSON lines, RoG's, Excel's, SQLite's and DuckDB's. The
-file's name tells which, or the options do; `.gz` and `.zst` are decompressed on the way. Memory is bounded by
-`Options.block_bytes`, whatever the size of the source (but a `.json` file is held whole). `build` is what calls this.
+The formats are TSV, CSV, Neo4j's CSV, RDF's (N-Triples, N-Quads, Turtle, JSON-LD), GraphML, JSON, JSON lines, RoG's,
+Wikidata's, Excel's, SQLite's and DuckDB's. The format is told by the file's name and beginning, or given in the
+options; `.gz`, `.bz2` and `.zst` are decompressed on the way. Memory is bounded by `Options.block_bytes`, whatever the
+size of the source (but `.json` and `.jsonld` files are held whole). `build` is what calls this.
 
 Sheets, databases, JSON records, and with `Options.table` TSV and CSV files are read as tables, with `stage`: their
 facts are told once all tables are there. A file that was read as triples and looks like a table gets a note in the
@@ -15,8 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from difflib import get_close_matches
@@ -24,20 +24,18 @@ from itertools import islice
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
-from zipfile import BadZipFile
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgwalk.kg.names import value_text
-from kgwalk.kg.sources import jsonl, rdf
-from kgwalk.kg.sources.databases import is_duckdb, plain_file, stage_duckdb, stage_sqlite
-from kgwalk.kg.sources.delimited import LABELS, TRIPLES, TableRow, csv_records, read_csv, read_tsv, tsv_records
+from kgwalk.kg.sources import jsonl, neo4j, property_graph, rdf, wikidata
+from kgwalk.kg.sources.databases import is_duckdb, stage_duckdb, stage_sqlite
+from kgwalk.kg.sources.delimited import LABELS, TRIPLES, csv_records, read_csv, read_tsv, tsv_records
 from kgwalk.kg.sources.source import (
     COMPRESSIONS,
     GIVEN_RANK,
     STDIN,
+    SUFFIXES,
     TABLE_HINT,
     Block,
     Columns,
@@ -47,12 +45,13 @@ from kgwalk.kg.sources.source import (
     Source,
     TimeCheck,
     TripleBlock,
-    line_blocks,
     open_stream,
     shown,
+    table_name,
 )
+from kgwalk.kg.sources.table_files import stage_rows, stage_workbook
 from kgwalk.kg.sources.table_keys import find_keys
-from kgwalk.kg.sources.tables import Column, Tables, is_value
+from kgwalk.kg.sources.tables import Tables, is_value
 from kgwalk.kg.store import DATABASES, database_file, is_elsewhere, load_graph
 from kgwalk.types import InputError
 
@@ -60,42 +59,31 @@ _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
     "tsv": lambda source: noting_tables(source, _rows(read_tsv(source, TRIPLES))),
     "csv": lambda source: noting_tables(source, _rows(read_csv(source, TRIPLES))),
     "nt": lambda source: rdf.read_lines(source, "nt"),
-    "ttl": rdf.read_turtle,
+    "ttl": lambda source: rdf.read_document(source, "ttl"),
     "nq": lambda source: rdf.read_lines(source, "nq"),
+    "jsonld": lambda source: rdf.read_document(source, "jsonld"),
     "jsonl": jsonl.read_triples,
     "rog": jsonl.read_rog,
     "json": jsonl.read_list,
+    "wikidata": wikidata.read_wikidata,
+    "neo4j": neo4j.read_neo4j,
+    "graphml": property_graph.read_graphml,
 }
 # Each puts the tables of a source with the others; the last argument is what a table without a name is called.
 _TABLES: dict[str, Callable[[Source, Tables, str], None]] = {
-    "tsv": lambda source, tables, name: _stage_rows(source, tsv_records(source), tables, name),
-    "csv": lambda source, tables, name: _stage_rows(source, csv_records(source), tables, name),
+    "tsv": lambda source, tables, name: stage_rows(source, tsv_records(source), tables, name),
+    "csv": lambda source, tables, name: stage_rows(source, csv_records(source), tables, name),
     "jsonl": jsonl.stage_lines,
     "json": jsonl.stage_records,
-    "xlsx": lambda source, tables, name: _stage_workbook(source, tables, name),
+    "xlsx": lambda source, tables, name: stage_workbook(source, tables, name),
     "sqlite": lambda source, tables, name: stage_sqlite(source, tables),
     "duckdb": lambda source, tables, name: stage_duckdb(source, tables),
 }
 _DELIMITED = ("tsv", "csv")
 _ONLY_TABLES = ("xlsx", "sqlite", "duckdb")
 FORMATS = (*_READERS, *_ONLY_TABLES)
-SUFFIXES = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".nt": "nt",
-    ".ttl": "ttl",
-    ".nq": "nq",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".xlsx": "xlsx",
-    ".db": "sqlite",
-    ".sqlite": "sqlite",
-    ".sqlite3": "sqlite",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-}
-_LISTED = 5  # columns in a note
+_PEEKED = 256 << 10  # bytes that are read to tell a format by how the file begins
+_JSON_LD = re.compile(r'\s*(\[\s*)?\{\s*"@(context|graph|id|type)"')
 _FACTS_AT_ONCE = 10_000  # of a graph elsewhere in a block
 _B = TypeVar("_B", TripleBlock, Labels, Block)
 
@@ -161,7 +149,7 @@ def read_labels(path: str | Path, options: Options, tally: ReadCounts) -> Iterat
 def detect_format(path: str | Path, options: Options | None = None) -> str:
     """The format that the suffix says, apart from `.gz` or `.zst`: `films.tsv.gz` is tsv.
 
-    JSON lines are "rog" if the first line is a question with its graph.
+    JSON, TSV and CSV are also told by how they begin: Wikidata's entities, JSON-LD, RoG's questions, Neo4j's headers.
     """
     if str(path) == STDIN:
         raise InputError("stdin has no file name to tell the format", hint=f"give --format: {_listed()}")
@@ -174,13 +162,13 @@ def detect_format(path: str | Path, options: Options | None = None) -> str:
         raise InputError(
             f"unknown format: the name ends in {suffix!r}" if suffix else "unknown format: the name has no suffix",
             path=str(path),
-            hint=f"known are {' '.join(SUFFIXES)}, also with .gz or .zst; "
+            hint=f"known are {' '.join(SUFFIXES)}, also with {', '.join(COMPRESSIONS)}; "
             f"for other names `kgwalk kg build` has --format: {_listed()}",
         )
     found = SUFFIXES[suffix]
     if found == "sqlite" and is_duckdb(Path(path)):  # which people call .db as well
         return "duckdb"
-    return "rog" if found == "jsonl" and _holds_graphs(path, options or Options()) else found
+    return _by_content(path, found, options or Options()) if found in ("json", "jsonl", *_DELIMITED) else found
 
 
 def check_format(name: str) -> str:
@@ -194,19 +182,21 @@ def check_format(name: str) -> str:
     )
 
 
-def _holds_graphs(path: str | Path, options: Options) -> bool:
-    """Whether the first line is a question with its graph; a line that is not JSON is left to the reader to refuse."""
+def _by_content(path: str | Path, form: str, options: Options) -> str:
+    """The format of a JSON, TSV or CSV file by how it begins; what cannot be read is left to the reader to refuse."""
+    if not Path(path).exists() or (form in _DELIMITED and (options.table or options.header is not None)):
+        return form
     # A tally of its own, since these bytes will be read and counted again.
     source = Source(str(path), Options(block_bytes=1 << 20, line_bytes=options.longest_line), ReadCounts())
     with open_stream(source) as stream:
-        for lines in line_blocks(source, stream):
-            if first := lines.data.lstrip().split(b"\n", 1)[0]:
-                try:
-                    value = orjson.loads(first)
-                except orjson.JSONDecodeError:
-                    return False
-                return isinstance(value, dict) and isinstance(value.get("graph"), list)
-    return False
+        beginning = shown(stream.read(_PEEKED))
+    if form in _DELIMITED:
+        return "neo4j" if neo4j.is_beginning(beginning, "\t" if form == "tsv" else ",") else form
+    if wikidata.is_beginning(beginning):
+        return "wikidata"
+    if form == "json":
+        return "jsonld" if _JSON_LD.match(beginning) else "json"
+    return "rog" if jsonl.begins_with_a_graph(source) else "jsonl"
 
 
 def _listed() -> str:
@@ -271,113 +261,6 @@ def _only_table(path: str | Path, options: Options, tally: ReadCounts) -> Iterat
         stage(path, options, tally, tables)
         find_keys(tables, options.keys)
         yield from tables.blocks(options.block_bytes)
-
-
-def table_name(path: str | Path) -> str:
-    """What a file's table is called: its name without suffixes, and without a date or a number of a copy after it.
-
-    >>> table_name("exports/customers.csv.gz"), table_name("orders_2024-01-31 (2).csv"), table_name("2019.csv")
-    ('customers', 'orders', '2019')
-    """
-    name = PurePath(path).name
-    for suffix in (*COMPRESSIONS, *SUFFIXES):
-        if name.lower().endswith(suffix):
-            name = name[: -len(suffix)]
-    return re.sub(r"(?:[\s_.-]+\(?\d+\)?)+$", "", name) or name or "table"
-
-
-def _stage_rows(source: Source, records: Iterator[TableRow], tables: Tables, name: str) -> None:
-    """A table with the names of its columns in the first row.
-
-    Refuses a row that has a cell under no column name; blank rows are fine.
-    """
-    before = source.tally.skipped
-    header = next(records, None)
-    if header is None:
-        return
-    if source.tally.skipped > before:  # the next row's cells would be taken for the names
-        raise source.error("the first row cannot be read, and it has to name the columns; mend it")
-    names = _column_names(source, header)
-    table = tables.start(name, source)
-    columns: list[Column | None] = [tables.add_column(table, names[0])]
-    known: dict[str, Column] = {}
-    for name in names[1:]:
-        if name and name not in known:
-            known[name] = tables.add_column(table, name)
-        columns.append(known[name] if name else None)
-
-    for record in records:
-        cells = [(at, cell) for at, cell in enumerate(record.fields) if not _blank(cell)]
-        nameless = next((at for at, _ in cells if at >= len(columns) or columns[at] is None), None)
-        if nameless is not None:
-            problem = f"column {nameless + 1} has no name in the first row, and a cell here"
-            source.refuse(problem, line=record.line, text=shown(record.raw).rstrip("\r\n"))
-        elif cells:
-            tables.add_row(table, [(column, cell) for at, cell in cells if (column := columns[at])], record.line)
-
-
-def _column_names(source: Source, header: TableRow) -> list[str]:
-    """The names of the columns, "" for one without a name."""
-    if TRIPLES.names_columns(header.fields):
-        raise source.error(
-            f"the first row ({', '.join(header.fields)}) names the columns of triples, not of a table",
-            line=header.line,
-            hint="leave out --table",
-        )
-    names = [name.strip() for name in header.fields]
-    named = Counter(filter(None, names[1:]))
-    if not named:
-        parted = "columns are parted by commas in CSV (not by semicolons), by tabs in TSV"
-        raise source.error(
-            "expected a row of column names, two at least, got 1",
-            line=header.line,
-            text=shown(header.raw).rstrip("\r\n"),
-            hint="delete what stands above the names of the columns" if names[1:] else parted,
-        )
-    if several := [name for name, count in named.items() if count > 1]:
-        source.note(f"several columns are called {', '.join(several[:_LISTED])}; each such name is one relation")
-    return names
-
-
-def _stage_workbook(source: Source, tables: Tables, name: str) -> None:
-    """Every sheet of an Excel file is a table; one that has no more than a title is none."""
-    try:
-        from openpyxl import load_workbook
-        from openpyxl.utils.exceptions import InvalidFileException
-    except ModuleNotFoundError:
-        raise source.error(
-            "Excel files need openpyxl, which is not installed",
-            hint="pip install 'kgwalk[xlsx]'; or save each sheet as CSV, and give --table",
-        ) from None
-    path = plain_file(source)
-    try:
-        workbook = load_workbook(path, read_only=True, data_only=True)
-        sheets = [sheet for sheet in workbook.worksheets if hasattr(sheet, "iter_rows")]
-        for sheet in sheets:
-            alone = len(sheets) == 1 and re.fullmatch(r"(?i)(sheet|tabelle|feuille?|hoja|foglio)\s*\d*", sheet.title)
-            rows = _sheet_rows(sheet.iter_rows(values_only=True))
-            _stage_rows(source, rows, tables, name if alone else sheet.title)
-        workbook.close()
-    except (InvalidFileException, BadZipFile, KeyError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise source.error(f"not an Excel file (.xlsx): {error}") from None
-
-
-def _sheet_rows(rows: Iterator[Sequence[Any]]) -> Iterator[TableRow]:
-    """The rows as text, from the first that has two cells; what stands above is a title."""
-    begun = False
-    for line, row in enumerate(rows, 1):
-        cells = [value_text(value) for value in row]
-        while cells and not cells[-1]:
-            cells.pop()
-        begun = begun or sum(map(bool, cells)) > 1
-        if begun and cells:
-            yield TableRow(line, "\t".join(cells).encode(), cells)
-
-
-def _blank(cell: str) -> bool:
-    return not cell or cell.isspace()
 
 
 # Noticing a table that was read as triples

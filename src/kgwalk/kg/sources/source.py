@@ -7,18 +7,21 @@ decide whether that stops the reading. Nothing here depends on a format.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
+from pyoxigraph import Literal as RdfLiteral
 
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError
@@ -42,7 +45,9 @@ class Options:
     table: bool = False  # TSV, CSV: not triples, but column names in the first row and a thing in each further row
     keys: Sequence[str] = ()  # tables: TABLE=COLUMN chooses a key, TABLE.COLUMN=TABLE a foreign key
     label: str = RDFS_LABEL  # RDF: the predicate whose objects are names
-    lang: str = "en"  # RDF: the language whose names are preferred
+    lang: str = "en"  # RDF, Wikidata: the language whose names are preferred
+    ranks: Literal["best", "all"] = "best"  # Wikidata: the best statements of each property, or all but the deprecated
+    external_ids: bool = False  # Wikidata: keep the ids of things in other catalogues
     block_bytes: int = 16 << 20  # the most text that a block holds, unless a single line is longer
     line_bytes: int | None = None  # a longer line is refused; None: 64 blocks
     messages: int = MOST_MESSAGES  # of rows that were left out, so many are told
@@ -178,10 +183,82 @@ class Columns:
         return [strings(column) for column in self._required + optional]
 
 
+class FactBuffer:
+    """Facts of things and of values, gathered into blocks: for formats whose things have ids, and names beside them.
+
+    A value's key is its text as an RDF literal, so that the text Bell and a thing that is called Bell are two entities.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._start()
+
+    def _start(self) -> None:
+        self._facts = Columns(3)
+        self._labels: dict[int, dict[tuple[str, str], None]] = {}  # rank to distinct keys and labels
+        self.size = 0  # characters of text held
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= self._source.options.block_bytes
+
+    def fact(self, head: str, relation: str, tail: str, time: str = "") -> None:
+        """A fact of two things, by their keys."""
+        self._facts.append((head, relation, tail, time) if time else (head, relation, tail))
+        self.size += len(head) + len(relation) + len(tail)
+
+    def value(self, head: str, relation: str, text: str, time: str = "") -> None:
+        """A fact of a thing and a value."""
+        key = text_key(text)
+        self.fact(head, relation, key, time)
+        self.name(key, text, FALLBACK_RANK)
+
+    def name(self, key: str, label: str, rank: int = GIVEN_RANK) -> None:
+        self._labels.setdefault(rank, {})[key, label] = None
+        self.size += len(key) + len(label)
+
+    def blocks(self) -> Iterator[Block]:
+        """What was gathered; the buffer is empty again."""
+        facts, labels = self._facts, self._labels
+        self._start()
+        if len(facts):
+            yield TripleBlock(*facts.arrays())
+        for rank, pairs in sorted(labels.items()):
+            keys, names = zip(*pairs, strict=True)
+            yield Labels(strings(keys), strings(names), rank)
+
+
+def text_key(text: str) -> str:
+    """The key of a value: its text as N-Triples writes it.
+
+    >>> print(text_key('the "Bell"'))
+    "the \\"Bell\\""
+    """
+    return str(RdfLiteral(text))
+
+
 # The bytes of a source
 
 BOM = b"\xef\xbb\xbf"
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2"}
+SUFFIXES = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".nt": "nt",
+    ".ttl": "ttl",
+    ".nq": "nq",
+    ".jsonld": "jsonld",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".graphml": "graphml",
+    ".xlsx": "xlsx",
+    ".db": "sqlite",
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+}
 LINE_GROWTH = 64  # a line may be this many times as long as a block, unless the options say how long
 MOST_LINE_BYTES = 1 << 30  # Arrow's string columns address 2 GiB
 _READ_BYTES = 256 << 10
@@ -189,6 +266,7 @@ _READ_BYTES = 256 << 10
 # The first bytes of files that are not text in UTF-8.
 _FOREIGN = {
     b"\x1f\x8b": ("gzip data where text was expected", "decompress it, or name the file .gz"),
+    b"BZh91AY&SY": ("bzip2 data where text was expected", "decompress it, or name the file .bz2"),
     b"\x28\xb5\x2f\xfd": ("zstd data where text was expected", "decompress it, or name the file .zst"),
     b"\xff\xfe": ("UTF-16 text; expected UTF-8", "re-encode the file to UTF-8"),
     b"\xfe\xff": ("UTF-16 text; expected UTF-8", "re-encode the file to UTF-8"),
@@ -239,6 +317,11 @@ class ByteStream:
         start, self._opening = self._opening[:size], self._opening[size:]
         return start + self._take(size - len(start))
 
+    def is_blank(self) -> bool:
+        """Whether nothing follows but white space, as far as can be seen from here."""
+        self._opening += self._take(_READ_BYTES)
+        return not self._opening.strip()
+
     def _take(self, size: int) -> bytes:
         parts: list[bytes] = []
         try:
@@ -277,11 +360,26 @@ def open_stream(source: Source) -> Iterator[ByteStream]:
 def _decompressed(file: IO[bytes], compression: str | None) -> _Readable:
     if compression == "gzip":
         return gzip.GzipFile(fileobj=file)
+    if compression == "bzip2":
+        return bz2.BZ2File(file)
     if compression == "zstd":
         # Not zstandard.stream_reader, which reports no error for a file that was cut off.
         decompressed: _Readable = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
         return decompressed
     return file
+
+
+def table_name(path: str | Path) -> str:
+    """What a file's table is called: its name without suffixes, and without a date or a number of a copy after it.
+
+    >>> table_name("exports/customers.csv.gz"), table_name("orders_2024-01-31 (2).csv"), table_name("2019.csv")
+    ('customers', 'orders', '2019')
+    """
+    name = PurePath(path).name
+    for suffix in (*COMPRESSIONS, *SUFFIXES):
+        if name.lower().endswith(suffix):
+            name = name[: -len(suffix)]
+    return re.sub(r"(?:[\s_.-]+\(?\d+\)?)+$", "", name) or name or "table"
 
 
 def line_blocks(source: Source, stream: ByteStream) -> Iterator[Lines]:
