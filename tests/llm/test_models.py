@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from kgwalk.llm import models
+from kgwalk.config.cache import cache_folder
 from kgwalk.llm.engine import open_engine
+from kgwalk.llm.gguf_files import gguf_folder
 from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf, same_model
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.types import EngineError
@@ -262,7 +263,7 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
             model_folder(file)
     assert folders(cache) == []
 
-    left = cache / f".{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
+    left = cache / f".{gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
     left.mkdir()
     place = model_folder(file)
     assert place in folders(cache)
@@ -285,12 +286,12 @@ def test_a_broken_gguf_file_is_said(tmp_path: Path, cache: Path) -> None:
 
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGWALK_CACHE", "/a")
-    assert models.cache_folder() == Path("/a")
+    assert cache_folder() == Path("/a")
     monkeypatch.delenv("KGWALK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert models.cache_folder() == Path("/b/kgwalk")
+    assert cache_folder() == Path("/b/kgwalk")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert models.cache_folder() == Path.home() / ".cache" / "kgwalk"
+    assert cache_folder() == Path.home() / ".cache" / "kgwalk"
 
 
 # Adapters.

@@ -182,7 +182,7 @@ class AgentService:
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),
                 watch=told.turns,
-                confidence=_confidence(self._settings.adapter),
+                confidence=_confidence(self._settings.adapter, self._settings.model),
                 asking=asking,
             )
             if wanted.query is not None:
@@ -289,16 +289,19 @@ class AgentService:
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
         with self._reading:
-            recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
+            recipe = walked_as_learnt(
+                load_recipe(name or self._settings.recipe), self._settings.adapter, self._settings.model
+            )
             return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
 
 
 @cache
-def _confidence(adapter: str | None) -> Confidence | None:
-    """What was fitted for the adapter; read once, as the adapter's weights are."""
+def _confidence(adapter: str | None, model: str | None) -> Confidence | None:
+    """What was fitted for the adapter, or the model; read once, as the weights are."""
+    from kgwalk.llm.models import card_folder
     from kgwalk.walk.confidence import read_confidence
 
-    return read_confidence(adapter)
+    return read_confidence(card_folder(adapter, model))
 
 
 @cache
