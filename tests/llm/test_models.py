@@ -20,6 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from kgwalk.config.cache import cache_folder
+from kgwalk.llm import gguf_files
 from kgwalk.llm.engine import open_engine
 from kgwalk.llm.gguf_files import gguf_folder
 from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf, same_model
@@ -231,7 +232,7 @@ def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.M
     assert loaded.tokens.encode("Tom Hanks <|im_end|>") == load_model(file).tokens.encode("Tom Hanks <|im_end|>")
     assert loaded.tokens.decode(loaded.tokens.encode("Tom Hanks")) == "Tom Hanks"
 
-    monkeypatch.setattr(models, "_convert", None)  # a second conversion would fail
+    monkeypatch.setattr(gguf_files, "_convert", None)  # a second conversion would fail
     again = load_model(file)
     assert torch.equal(again.module(IDS).logits, loaded.module(IDS).logits)
     assert again.tokens.end_ids == loaded.tokens.end_ids
@@ -258,7 +259,7 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(models, "_convert", full)
+        patch.setattr(gguf_files, "_convert", full)
         with pytest.raises(EngineError, match=r"No space left on device\n  It takes about .* set KGWALK_CACHE"):
             model_folder(file)
     assert folders(cache) == []

@@ -80,7 +80,7 @@ def export(
         told = {"folder": str(output), "format": format.value, "model": named, "agent": str(found.folder)}
         print_json(told | {"files": [file.name for file in files], "bytes": total})
         return
-    out.print(f"{output}: {counted(len(files), 'file')}, {size(total)}B")
+    out.print(f"{output}: {counted(len(files), 'file')}, {size(total)}")
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --model {named}", soft_wrap=True)
     if format is ExportFormat.ollama:
         out.print(f"serve it: ollama create {output.resolve().name} -f {output / 'Modelfile'}", soft_wrap=True)
@@ -106,13 +106,13 @@ def push(
     from kgwalk.training.hub import push as upload
 
     found = agent_at(agent, model)
-    with err.status(f"uploading {found.folder}"):
-        told = upload(found, repository, public=public, licence=license, message=message)
+    bars = not json and err.is_terminal
+    told = upload(found, repository, public=public, licence=license, message=message, bars=bars)
     if json:
         print_json(told)
         return
     seen = "private" if told["private"] else "public"
-    out.print(f"{told['url']}: {counted(len(told['files']), 'file')}, {size(told['bytes'])}B, {seen}", soft_wrap=True)
+    out.print(f"{told['url']}: {counted(len(told['files']), 'file')}, {size(told['bytes'])}, {seen}", soft_wrap=True)
     out.print(f"fetch it: kgwalk pull {told['repository']}", soft_wrap=True)
 
 
@@ -129,8 +129,7 @@ def pull(
     from kgwalk.training.hub import pull as fetch
 
     target = output or Path(repository.rpartition("/")[2] or repository)
-    with err.status(f"fetching {repository}"):
-        told = fetch(repository, target, revision=revision, force=force)
+    told = fetch(repository, target, revision=revision, force=force, bars=not json and err.is_terminal)
     if json:
         print_json(told)
         return

@@ -204,12 +204,15 @@ def write_gguf(model: LoadedModel, path: Path, numbers: str) -> None:
         shape = tuple(tensor.shape)
         nbytes = math.prod(gguf.quant_shape_to_byte_shape(shape, types[name]))
         writer.add_tensor_info(name, shape, np.dtype(np.float32), nbytes, raw_dtype=types[name])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_ti_data_to_file()
-    for name, tensor in tensors.items():
-        writer.write_tensor_data(gguf.quantize(np.ascontiguousarray(_floats(name, tensor, types[name])), types[name]))
-    writer.close()
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        for name, tensor in tensors.items():
+            floats = np.ascontiguousarray(_floats(name, tensor, types[name]))
+            writer.write_tensor_data(gguf.quantize(floats, types[name]))
+    finally:
+        writer.close()
 
 
 def _family(model: LoadedModel) -> tuple[str, bool]:

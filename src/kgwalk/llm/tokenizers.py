@@ -261,7 +261,7 @@ class HfTokenizer:
     def _render(self, messages: Sequence[Message], *, begin: bool = True) -> str:
         from jinja2 import TemplateError
 
-        key = (*messages, begin)
+        key: tuple[Message | bool, ...] = (*messages, begin)
         if (known := self._rendered.get(key)) is not None:  # looked up once: another thread may clear it
             return known
         chat = [{"role": message.role, "content": message.content} for message in messages]

@@ -183,6 +183,8 @@ def asked_as(agent: TrainedAgent) -> Recipe:
     adapter, model = (agent.folder, None) if agent.is_adapter else (None, agent.folder)
     walked = walked_as_learnt(recipe, adapter, model)
     sections = {name: values for name, values in walked.sections.items() if name in ASKING}
+    if (styles := walked.section("demos").get("styles")) is not None:
+        sections["demos"] = {"styles": styles}  # who learnt without thoughts has none
     about = "kgwalk ask 'YOUR QUESTION' --engine api --model NAME --recipe recipe.toml\nHow this agent is asked."
     return Recipe(recipe.name, sections, about)
 

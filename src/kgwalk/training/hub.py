@@ -49,6 +49,7 @@ LICENCE = "apache-2.0"  # of the agents that come with kgwalk
 
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 _LOCAL_LINK = re.compile(r"\[([^\]]*)\]\((?!https?://)[^)]*\)")
+_HEADING = re.compile(r"^(#+ )", re.MULTILINE)
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -69,6 +70,7 @@ def push(
     public: bool = False,
     licence: str | None = None,
     message: str | None = None,
+    bars: bool = False,
 ) -> dict[str, Any]:
     """Uploads the agent in one commit; makes the repository if there is none, private unless `public`.
 
@@ -78,6 +80,8 @@ def push(
     import huggingface_hub
     from huggingface_hub import CommitOperationAdd, HfApi, constants
 
+    from kgwalk.data.convert import hub_bars  # brings pyarrow along
+
     if huggingface_hub.get_token() is None:
         raise KgwalkError(
             f"there is no token for the hub: make one that may write at {constants.ENDPOINT}/settings/tokens, then "
@@ -86,16 +90,15 @@ def push(
     files = files_of(agent)
     api = HfApi()
     with telling_hub_errors(repository, writes=True):
-        made = api.create_repo(repository, private=not public, exist_ok=True)
-        named = made.repo_id
-        card = model_card(agent, named, licence)
-        contents: dict[str, bytes | Path] = {**files, MODEL_CARD: card.encode()}
-        if agent.is_adapter:
-            contents[CONFIG] = _config_for_hub(agent)
-        operations = [
-            CommitOperationAdd(name, what if isinstance(what, bytes) else str(what)) for name, what in contents.items()
-        ]
-        commit = api.create_commit(named, operations, commit_message=message or f"An agent by kgwalk: {agent.format}")
+        named = api.create_repo(repository, private=not public, exist_ok=True).repo_id
+    contents: dict[str, bytes | Path] = {**files, MODEL_CARD: model_card(agent, named, licence).encode()}
+    if agent.is_adapter:
+        contents[CONFIG] = _config_for_hub(agent)
+    added = [
+        CommitOperationAdd(name, what if isinstance(what, bytes) else str(what)) for name, what in contents.items()
+    ]
+    with telling_hub_errors(named, writes=True), hub_bars(bars):
+        commit = api.create_commit(named, added, commit_message=message or f"An agent by kgwalk: {agent.format}")
         is_private = bool(api.model_info(named).private)
     sizes = [len(what) if isinstance(what, bytes) else what.stat().st_size for what in contents.values()]
     return {
@@ -127,12 +130,16 @@ def _config_for_hub(agent: TrainedAgent) -> bytes:
     return orjson.dumps(config, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def pull(repository: str, target: Path, *, revision: str | None = None, force: bool = False) -> dict[str, Any]:
+def pull(
+    repository: str, target: Path, *, revision: str | None = None, force: bool = False, bars: bool = False
+) -> dict[str, Any]:
     """Fetches an agent into a folder of its own; returns commit, folder, and how it is given to `kgwalk ask`."""
     need("huggingface_hub")
     from huggingface_hub import snapshot_download
 
-    with telling_hub_errors(repository, revision=revision):
+    from kgwalk.data.convert import hub_bars  # brings pyarrow along
+
+    with telling_hub_errors(repository, revision=revision), hub_bars(bars):
         found = Path(snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
     files = [file for file in sorted(found.iterdir()) if file.is_file() and _travels(file.name)]
     names = {file.name for file in files}
@@ -174,7 +181,7 @@ def model_card(agent: TrainedAgent, repository: str, licence: str | None = None)
         license=licence or (said[1] if said else None) or (LICENCE if _comes_with_kgwalk(agent) else None),
         datasets=datasets_of(agent) or None,
         tags=[*TAGS, *(["lora"] if agent.is_adapter else [])],
-        model_name=repository.rpartition("/")[2],
+        model_name=repository.rpartition("/")[2] if scores else None,
         eval_results=[
             EvalResult(
                 task_type="question-answering",
@@ -222,7 +229,7 @@ def _told(agent: TrainedAgent, repository: str, base: str | None, scores: list[H
             shown = (f"{score.metrics[one]:.3f}" if one in score.metrics else "" for one in names)
             lines.append(f"| {score.data}, {score.split} | {score.n:,} | {' | '.join(shown)} |")
     if old.strip():
-        lines += ["", "## Its own card", "", _LOCAL_LINK.sub(r"\1", old.strip()).replace("\n# ", "\n## ")]
+        lines += ["", "## Its own card", "", _HEADING.sub(r"#\1", _LOCAL_LINK.sub(r"\1", old.strip()))]
     return "\n".join(lines) + "\n"
 
 
@@ -286,7 +293,6 @@ def scores_of(agent: TrainedAgent) -> list[HubScore]:
 @contextmanager
 def telling_hub_errors(repository: str, *, revision: str | None = None, writes: bool = False) -> Iterator[None]:
     """Errors of the hub's library as what to do about them."""
-    import httpx
     from huggingface_hub import constants, errors
 
     where = f"{repository} on the hub ({constants.ENDPOINT})"
@@ -315,6 +321,6 @@ def telling_hub_errors(repository: str, *, revision: str | None = None, writes: 
             may = "write there: choose a name of your own as owner, and a token with the right to write"
             raise KgwalkError(f"{where}: the token may not {may if writes else 'read it'}") from error
         raise KgwalkError(f"{where}: the hub said {status}: {error.server_message or error}") from error
-    except (httpx.HTTPError, OSError) as error:
+    except Exception as error:  # the class of a broken connection differs between the library's versions
         what = "HF_ENDPOINT names another hub, and HF_HUB_DISABLE_XET=1 is for one without Xet"
         raise KgwalkError(f"{where}: it cannot be reached ({error}); {what}") from error
