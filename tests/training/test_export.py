@@ -214,6 +214,7 @@ def test_an_exported_agent_is_asked_as_it_learnt(adapter: Path, tmp_path: Path) 
         assert protocol_of(load_recipe(str(tmp_path / form / "recipe.toml"))) == learnt
     shutil.copyfile(model, tmp_path / "gguf" / "another.gguf")
     assert card_folder(None, tmp_path / "gguf" / "another.gguf") is None  # kgwalk.json is of the other one
+    assert not choose_adapter(None, None, kgwalk, model=str(model), engine="api").agent  # a name at the server
     assert not choose_adapter(None, None, load_recipe("kg-r1"), model=str(model), engine="local").agent
 
 

@@ -105,6 +105,13 @@ class AgentService:
         return self._engine.configured
 
     @property
+    def _own_model(self) -> str | None:
+        """The model, where its folder may say how it is asked."""
+        from kgwalk.llm.engine import runs_here
+
+        return self._settings.model if runs_here(self._settings.engine) else None
+
+    @property
     def state(self) -> EngineState | None:
         """Of the language model; None where there is none."""
         return self._engine.state
@@ -182,7 +189,7 @@ class AgentService:
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),
                 watch=told.turns,
-                confidence=_confidence(self._settings.adapter, self._settings.model),
+                confidence=_confidence(self._settings.adapter, self._own_model),
                 asking=asking,
             )
             if wanted.query is not None:
@@ -289,9 +296,8 @@ class AgentService:
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
         with self._reading:
-            recipe = walked_as_learnt(
-                load_recipe(name or self._settings.recipe), self._settings.adapter, self._settings.model
-            )
+            asked = load_recipe(name or self._settings.recipe)
+            recipe = walked_as_learnt(asked, self._settings.adapter, self._own_model)
             return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
 
 

@@ -32,7 +32,7 @@ from typing import Protocol as Interface
 from kgwalk.config.recipe import Parts, Recipe, imported, read_section, setting
 from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.engine import Engine, Sampling, takes_adapter
+from kgwalk.llm.engine import Engine, Sampling, runs_here, takes_adapter
 from kgwalk.llm.models import (
     GGUF_ON_HUB,
     Adapter,
@@ -295,7 +295,7 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
     protocol = recipe.section("protocol").get("name")
     if protocol is None:
         return Choice()
-    if model is not None and learnt_in(card_folder(None, model)).get("name") == protocol:
+    if runs_here(engine) and learnt_in(card_folder(None, model)).get("name") == protocol:
         return Choice(words=(f"agent: {model}",), agent=True)
     words: list[str] = []
     for folder, called in _places(store, model):
