@@ -16,7 +16,7 @@ from tokenizers import Regex, pre_tokenizers
 from commands import Cli
 from conftest import FILMS
 from kgwalk.config.recipe import load_recipe
-from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.llm.gguf_files import _SPLITS, chat_parts, go_template, modelfile, write_gguf
 from kgwalk.llm.models import LoadedModel, card_folder, load_model
 from kgwalk.llm.tokenizers import HfTokenizer
@@ -236,9 +236,12 @@ def test_the_commands(adapter: Path, tmp_path: Path, cli: Cli, store: Any) -> No
         assert agent.protocol.language == "full"  # type: ignore[attr-defined]
 
 
-def test_which_agent_is_meant(adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_agent_is_meant(adapter: Path, tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGWALK_AGENT", str(adapter))
     assert agent_at("shipped").folder == adapter
+    graph = store(FILMS).store.folder.path
+    shutil.copytree(adapter, graph.with_name("graph.kg.agent"))
+    assert agent_at(str(graph)).folder == graph.with_name("graph.kg.agent")
     run = tmp_path / "run"
     run.mkdir()
     (run / "run.json").write_text('{"kind": "train", "settings": {}}')
@@ -259,7 +262,7 @@ def test_which_agent_is_meant(adapter: Path, tmp_path: Path, monkeypatch: pytest
         agent_at("nowhere")
 
 
-def test_what_is_refused(adapter: Path, tmp_path: Path) -> None:
+def test_what_is_refused(adapter: Path, tmp_path: Path, store: Any) -> None:
     agent = agent_at(str(adapter))
     with pytest.raises(KgwalkError, match="hf is written in f32, f16, bf16, not in q8_0"):
         export(agent, "hf", tmp_path / "out", numbers="q8_0")
@@ -267,9 +270,13 @@ def test_what_is_refused(adapter: Path, tmp_path: Path) -> None:
         export(agent, "hf", adapter, force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(KgwalkError, match=r"is no agent's folder: there is no kgwalk\.json in it, so it is not"):
+    with pytest.raises(KgwalkError, match="holds something else than an agent, and is not replaced"):
         export(agent, "hf", tmp_path / "mine", force=True)
     assert (tmp_path / "mine" / "thesis.txt").exists()
+    graph = store(FILMS).store.folder.path  # it has a kgwalk.json, too
+    with pytest.raises(KgwalkError, match="holds something else than an agent, and is not replaced"):
+        export(agent, "hf", graph, force=True)
+    assert len(load_graph(graph)) == len(FILMS)
     assert not [*tmp_path.glob(".*partial")]
     spaced = LoadedModel("spaced", tiny_module(), HfTokenizer(tiny_tokenizer(spaced=True)))
     with pytest.raises(KgwalkError, match="no known name in GGUF"):

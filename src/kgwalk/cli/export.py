@@ -23,7 +23,9 @@ PUSH_EXAMPLES = (
 PULL_EXAMPLES = ("kgwalk pull me/films-walker", "kgwalk pull me/films-walker -o agents/films --revision v1 --json")
 
 
-class ExportFormat(StrEnum):
+class ModelFormat(StrEnum):
+    """The form of an exported agent."""
+
     hf = "hf"
     gguf = "gguf"
     ollama = "ollama"
@@ -51,9 +53,9 @@ def export(
     agent: AgentArgument,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write it.")],
     format: Annotated[
-        ExportFormat,
+        ModelFormat,
         typer.Option(help="hf (a folder for transformers), gguf (llama.cpp) or ollama (gguf and a Modelfile)."),
-    ] = ExportFormat.hf,
+    ] = ModelFormat.hf,
     dtype: Annotated[
         WeightNumbers | None,
         typer.Option(help="The weights' numbers: f32, f16, bf16, of GGUF also q8_0 (default: hf f32, else f16)."),
@@ -75,14 +77,14 @@ def export(
         written = write(found, format.value, output, numbers=None if dtype is None else dtype.value, force=force)
     files = sorted(file for file in output.iterdir() if file.is_file())
     total = sum(file.stat().st_size for file in files)
-    named = str(output if format is ExportFormat.hf else written)
+    named = str(output if format is ModelFormat.hf else written)
     if json:
         told = {"folder": str(output), "format": format.value, "model": named, "agent": str(found.folder)}
         print_json(told | {"files": [file.name for file in files], "bytes": total})
         return
     out.print(f"{output}: {counted(len(files), 'file')}, {size(total)}")
     out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --model {named}", soft_wrap=True)
-    if format is ExportFormat.ollama:
+    if format is ModelFormat.ollama:
         out.print(f"serve it: ollama create {output.resolve().name} -f {output / 'Modelfile'}", soft_wrap=True)
 
 

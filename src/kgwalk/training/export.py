@@ -88,7 +88,7 @@ def agent_at(named: str, model: str | None = None) -> TrainedAgent:
     place = Path(named).expanduser()
     if not place.exists():
         raise KgwalkError(f"there is no run and no adapter {named}; give a folder, or `{SHIPPED}`")
-    if is_adapter(place) or (place / OWN).is_file() or (place / CARD).is_file():
+    if holds_agent(place):
         return _agent_in(place, model)
     for inside in (place / RESULT, place / "train" / RESULT):
         if (place / RUN).is_file() and (is_adapter(inside) or (inside / OWN).is_file()):
@@ -99,6 +99,11 @@ def agent_at(named: str, model: str | None = None) -> TrainedAgent:
         f"{named} holds no agent: no {RESULT}/ of a finished run, no adapter_config.json and no {OWN}; "
         "`kgwalk train` and `kgwalk fit --train` make one"
     )
+
+
+def holds_agent(folder: Path) -> bool:
+    """Whether the folder itself is an adapter, a whole model, or what `export` wrote; a store has a kgwalk.json too."""
+    return is_adapter(folder) or (folder / OWN).is_file() or any(folder.glob("*.gguf"))
 
 
 def _kept(run: Path) -> Path | None:
@@ -207,8 +212,8 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if taken and not force:
         raise KgwalkError(f"{target} exists; choose another folder with -o, or replace it with --force")
-    if taken and not (target / CARD).is_file():
-        raise KgwalkError(f"{target} is no agent's folder: there is no {CARD} in it, so it is not replaced")
+    if taken and not ((target / CARD).is_file() and holds_agent(target)):
+        raise KgwalkError(f"{target} holds something else than an agent, and is not replaced; choose another folder")
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:
