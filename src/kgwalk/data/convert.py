@@ -259,7 +259,7 @@ def download(wanted: OnHub, *, bars: bool = False) -> Path:
 
     where = f"{wanted.repository} on the hub ({constants.ENDPOINT})"
     try:
-        with _bars(bars):
+        with hub_bars(bars):
             folder = snapshot_download(wanted.repository, repo_type="dataset", allow_patterns=list(wanted.files))
     except errors.HFValidationError:
         raise KgwalkError(f"{wanted.repository!r} is no name of a repository, which is owner/name") from None
@@ -276,7 +276,7 @@ def download(wanted: OnHub, *, bars: bool = False) -> Path:
 
 
 @contextmanager
-def _bars(wanted: bool) -> Iterator[None]:
+def hub_bars(wanted: bool) -> Iterator[None]:
     """Turns the progress bars of the hub's library off, unless they are wanted."""
     import huggingface_hub
 

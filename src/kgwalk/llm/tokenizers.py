@@ -135,7 +135,7 @@ class HfTokenizer:
         self._backend: Any = copy.deepcopy(backend)
         # Texts repeat: instructions with every question, prompts and observations in every rollout of a group.
         self._known: dict[str, tuple[int, ...]] = {}
-        self._rendered: dict[tuple[Message, ...], str] = {}
+        self._rendered: dict[tuple[Message | bool, ...], str] = {}
         self._backend.encode_special_tokens = True  # "do encode them", that is, as text
         self._backend.no_truncation()
         self._backend.no_padding()
@@ -160,6 +160,13 @@ class HfTokenizer:
     def size(self) -> int:
         """How many ids the tokenizer knows; a model's embedding table may be longer."""
         return int(self._backend.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def chat_template(self) -> str:
+        """The template that prompts are written with, for programs that read it: what the tokenizer itself would begin
+        a text with is in it.
+        """
+        return self._template.replace("{{ bos }}", self._bos) if self._template is PLAIN_TEMPLATE else self._template
 
     def pieces(self) -> list[bytes | None] | None:
         """The bytes that each token stands for, None for special ones; None for a kind of tokenizer not known here."""
@@ -198,6 +205,10 @@ class HfTokenizer:
         between = self._between[1:] if ended and self._closing is not None else self._between
         return self._join([*between, text, *self._after], after_special=ended)
 
+    def chat_text(self, messages: Sequence[Message], *, begin: bool = True) -> str:
+        """The messages as the template writes them, markers too, and where the model begins its own."""
+        return self._render(messages, begin=begin)
+
     def foresee(self, ask: Callable[[HfTokenizer], object]) -> None:
         """Encodes beforehand all texts that `ask` is going to encode: at once, with as many threads as there are cores,
         while Python's other threads go on. `ask` is called with a tokenizer that only notes the texts.
@@ -222,7 +233,8 @@ class HfTokenizer:
         """The template, and the token that the built-in one begins with, as the tokenizer begins a text."""
         if self.hf.chat_template:
             template = str(self.hf.get_chat_template())
-            return (FIXED_DATE + template if "strftime_now" in template else template), ""
+            dated = "strftime_now" in template and not template.startswith(FIXED_DATE)
+            return (FIXED_DATE + template if dated else template), ""
         first = self._backend.encode("a", add_special_tokens=True).ids[:1]
         return PLAIN_TEMPLATE, str(self.hf.bos_token) if first == [self.hf.bos_token_id] else ""
 
@@ -246,17 +258,17 @@ class HfTokenizer:
 
     # From text to pieces to ids
 
-    def _render(self, messages: Sequence[Message]) -> str:
+    def _render(self, messages: Sequence[Message], *, begin: bool = True) -> str:
         from jinja2 import TemplateError
 
-        key = tuple(messages)
+        key: tuple[Message | bool, ...] = (*messages, begin)
         if (known := self._rendered.get(key)) is not None:  # looked up once: another thread may clear it
             return known
         chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
             text = str(
                 self.hf.apply_chat_template(
-                    chat, chat_template=self._template, add_generation_prompt=True, tokenize=False, bos=self._bos
+                    chat, chat_template=self._template, add_generation_prompt=begin, tokenize=False, bos=self._bos
                 )
             )
         except TemplateError as error:

@@ -105,6 +105,13 @@ class AgentService:
         return self._engine.configured
 
     @property
+    def _own_model(self) -> str | None:
+        """The model, where its folder may say how it is asked."""
+        from kgwalk.llm.engine import runs_here
+
+        return self._settings.model if runs_here(self._settings.engine) else None
+
+    @property
     def state(self) -> EngineState | None:
         """Of the language model; None where there is none."""
         return self._engine.state
@@ -182,7 +189,7 @@ class AgentService:
                 runs=wanted.runs,
                 budget=replace(budget, seconds=min(budget.seconds, left)),
                 watch=told.turns,
-                confidence=_confidence(self._settings.adapter),
+                confidence=_confidence(self._settings.adapter, self._own_model),
                 asking=asking,
             )
             if wanted.query is not None:
@@ -289,16 +296,18 @@ class AgentService:
         if name is not None and name not in _agents():
             raise HttpError(422, "unknown_recipe", str(unknown("recipe", name[:60], _agents())))
         with self._reading:
-            recipe = walked_as_learnt(load_recipe(name or self._settings.recipe), self._settings.adapter)
+            asked = load_recipe(name or self._settings.recipe)
+            recipe = walked_as_learnt(asked, self._settings.adapter, self._own_model)
             return protocol_of(recipe), budget_of(recipe), asking_of(recipe)
 
 
 @cache
-def _confidence(adapter: str | None) -> Confidence | None:
-    """What was fitted for the adapter; read once, as the adapter's weights are."""
+def _confidence(adapter: str | None, model: str | None) -> Confidence | None:
+    """What was fitted for the adapter, or the model; read once, as the weights are."""
+    from kgwalk.llm.models import card_folder
     from kgwalk.walk.confidence import read_confidence
 
-    return read_confidence(adapter)
+    return read_confidence(card_folder(adapter, model))
 
 
 @cache

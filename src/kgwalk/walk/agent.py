@@ -32,7 +32,8 @@ from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.fact_sources import FactSource, source_rows, sources_behind
 from kgwalk.kg.graph import Graph, with_nearest
 from kgwalk.kg.store import load_graph
-from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine
+from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, runs_here
+from kgwalk.llm.models import card_folder
 from kgwalk.types import (
     AnswerForm,
     Episode,
@@ -190,7 +191,8 @@ class Agent:
         """
         check_kind(engine)
         choice = choose_adapter(adapter, store_of(self.graph), self.recipe, model=model, engine=engine)
-        self.protocol = protocol_of(walked_as_learnt(self.recipe, choice.folder))
+        own = model if runs_here(engine) else None
+        self.protocol = protocol_of(walked_as_learnt(self.recipe, choice.folder, own))
         return choice
 
     def opened(self, adapter: str | Choice | None = None, *, model: str | None = None, engine: str = "auto") -> Agent:
@@ -202,8 +204,9 @@ class Agent:
         chosen = adapter if isinstance(adapter, Choice) else self.chosen(adapter, model=model, engine=engine)
         options = {"adapter": chosen.folder} if chosen.adapter else {}
         self.engine = self._opened = open_engine(engine, model, **options)
-        self.choice, self.confidence = chosen, read_confidence(chosen.folder)
-        self.protocol = protocol_of(walked_as_learnt(self.recipe, chosen.folder))
+        own = model if runs_here(engine) else None
+        self.choice, self.confidence = chosen, read_confidence(card_folder(chosen.folder, own))
+        self.protocol = protocol_of(walked_as_learnt(self.recipe, chosen.folder, own))
         self._rank(chosen.folder, model)
         return self
 

@@ -82,7 +82,8 @@ def with_ranker_of(recipe: Recipe, *places: str | Path | None) -> Recipe:
     """
     if environment_settings(recipe).ranker != TRAINED:
         return recipe
-    folders = (Path(place).resolve() for place in places if place is not None)
+    named = (Path(place).resolve() for place in places if place is not None)
+    folders = (place.parent if place.suffix == ".gguf" else place for place in named)
     found = next((folder for folder in folders if (folder / RANKER_CARD).is_file()), None)
     sections = {**recipe.sections, "world": recipe.section("world") | {"ranker": str(found or NONE)}}
     return replace(recipe, sections=sections)

@@ -32,8 +32,17 @@ from typing import Protocol as Interface
 from kgwalk.config.recipe import Parts, Recipe, imported, read_section, setting
 from kgwalk.data.bundled import beside
 from kgwalk.kg.graph import Graph
-from kgwalk.llm.engine import Engine, Sampling, takes_adapter
-from kgwalk.llm.models import GGUF_ON_HUB, Adapter, is_adapter, known_as, read_adapter, same_model
+from kgwalk.llm.engine import Engine, Sampling, runs_here, takes_adapter
+from kgwalk.llm.models import (
+    GGUF_ON_HUB,
+    Adapter,
+    card_folder,
+    is_adapter,
+    known_as,
+    learnt_in,
+    read_adapter,
+    same_model,
+)
 from kgwalk.types import EngineError, Episode, KgwalkError, SecondLook, Turn
 from kgwalk.walk.confidence import Confidence, best_of
 from kgwalk.walk.environment import environment_for, environment_settings
@@ -219,15 +228,17 @@ def _policy_kind(recipe: Recipe) -> type[Any] | None:
     return POLICIES.named(str(name))
 
 
-def walked_as_learnt(recipe: Recipe, adapter: str | Path | None) -> Recipe:
+def walked_as_learnt(recipe: Recipe, adapter: str | Path | None, model: str | Path | None = None) -> Recipe:
     """The recipe with the adapter's own protocol values where the recipe has none: an agent that learnt the full
-    language is asked in it without being told. What the recipe says itself stays.
+    language is asked in it without being told. What the recipe says itself stays. Without an adapter they are those of
+    the model, which may be an agent itself (`kgwalk export`).
     """
-    if adapter is None or "protocol" not in recipe.sections or not is_adapter(Path(adapter)):
+    folder = card_folder(adapter, model)
+    if folder is None or "protocol" not in recipe.sections or not (adapter is None or is_adapter(folder)):
         return recipe  # an engine says what is wrong with an adapter
-    learnt = read_adapter(adapter).learnt
+    learnt = learnt_in(folder)
     own = recipe.section("protocol")
-    if learnt.get("name") != own.get("name"):
+    if not learnt or learnt.get("name") != own.get("name"):
         return recipe
     return Recipe(recipe.name, {**recipe.sections, "protocol": {**learnt, **own}}, recipe.about)
 
@@ -261,10 +272,13 @@ VARIABLE = "KGWALK_AGENT"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """`adapter` is None where the model walks as it is. `words` say which agent was found, or why one was left out."""
+    """`adapter` is None where the model walks as it is, or is an `agent` itself. `words` say which agent was found, or
+    why one was left out.
+    """
 
     adapter: Adapter | None = None
     words: tuple[str, ...] = ()
+    agent: bool = False
 
     @property
     def folder(self) -> str | None:
@@ -281,6 +295,8 @@ def choose_adapter(asked: str | None, store: Path | None, recipe: Recipe, *, mod
     protocol = recipe.section("protocol").get("name")
     if protocol is None:
         return Choice()
+    if runs_here(engine) and learnt_in(card_folder(None, model)).get("name") == protocol:
+        return Choice(words=(f"agent: {model}",), agent=True)
     words: list[str] = []
     for folder, called in _places(store, model):
         if not is_adapter(folder):

@@ -1,4 +1,4 @@
-"""Files that are tables: TSV and CSV with the names of columns in the first row, Excel sheets, SQLite databases.
+"""Files that are tables: TSV and CSV with the names of columns in the first row, and Excel sheets.
 
 Each `stage_...` puts the tables of one source with the others in `Tables`, which tells their facts once all are there.
 """

@@ -1,0 +1,168 @@
+"""Whether an exported agent answers as it did before: the same questions before and after, and in llama.cpp.
+
+Run: python -m benchmarks.export [--questions 250] [--agent shipped] [--work DIR] [--only NAME ...]
+
+The agent walks questions of the bundled graph (dev, then train) in float32 without a grammar, as servers write freely.
+Then it is exported. Of `hf` the logits after some prompts are compared. With `gguf-f16` and `gguf-q8_0` llama.cpp walks
+the same questions, through xllamacpp's server and the engine of `kgwalk ask --engine api`: how many have the same
+answers, the same turns, and both F1; how many prompts become the very ids that kgwalk makes of them, and how far the
+log-probabilities of the likeliest tokens are from those in float32.
+
+`pip install --no-deps xllamacpp` into an environment beside; everything is greedy, and on one core it takes half an
+hour. Finished walks stay in --work, and are not walked again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from kgwalk.config.recipe import Recipe, load_recipe
+from kgwalk.evaluation.evaluate import evaluate
+from kgwalk.evaluation.report import PREDICTIONS, whole_rows
+from kgwalk.llm.api import ApiEngine
+from kgwalk.llm.engine import Engine
+from kgwalk.llm.models import load_model
+from kgwalk.training.export import RECIPE_FILE, TrainedAgent, agent_at, export
+from kgwalk.types import Message
+
+FREE = ("protocol.constrain=false",)
+LIKELIEST = 10  # tokens whose log-probabilities are compared
+PROMPTS = 20  # prompts whose log-probabilities are compared
+
+
+def walked(
+    work: Path, name: str, questions: int, recipe: str | Recipe, engine: str | Engine, **options: Any
+) -> dict[str, Any]:
+    """The answers and turns of each question, by its text, and F1."""
+    found: dict[str, Any] = {}
+    for split, most in (("dev", questions), ("train", questions - 128)):
+        if most > 0:
+            folder = work / f"{name}-{split}"
+            evaluate(recipe, "world", split, engine=engine, out=folder, limit=most, **options)
+            for row in whole_rows(folder / PREDICTIONS):
+                episode = row["episode"]
+                turns = [turn["text"].strip() for turn in episode["turns"]]
+                found[row["question"]] = {
+                    "answers": sorted(episode["answers"]),
+                    "turns": turns,
+                    "f1": row["metrics"]["f1"],
+                }
+                found[row["question"]]["prompt"] = episode["prompt"]
+    return found
+
+
+def compared(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    both = sorted(first.keys() & second.keys())
+    same = {key: [id for id in both if first[id][key] == second[id][key]] for key in ("answers", "turns")}
+    mean = {name: sum(one[id]["f1"] for id in both) / len(both) for name, one in (("before", first), ("after", second))}
+    return {
+        "questions": len(both),
+        "same_answers": len(same["answers"]),
+        "same_turns": len(same["turns"]),
+        "f1_before": round(mean["before"], 4),
+        "f1_after": round(mean["after"], 4),
+    }
+
+
+def chat_of(prompt: str) -> list[Message]:
+    system, _, user = prompt.partition("\n\n")
+    return [Message("system", system), Message("user", user)]
+
+
+def logits_compared(agent: TrainedAgent, folder: Path, prompts: list[str]) -> dict[str, Any]:
+    """The agent with its adapter merged as kgwalk loads it, beside the folder that was exported."""
+    import torch
+
+    before, after = load_model(agent.base, adapter=agent.folder), load_model(folder)
+    same, furthest = 0, 0.0
+    for number, prompt in enumerate(prompts):
+        ids = [model.tokens.open_chat(chat_of(prompt)) for model in (before, after)]
+        same += ids[0] == ids[1]
+        if number < PROMPTS:
+            with torch.no_grad():
+                first, second = (model.module(torch.tensor(ids[:1])).logits for model in (before, after))
+            furthest = max(furthest, float((first - second).abs().max()))
+    return {"prompts": len(prompts), "same_ids": same, "furthest_logit": furthest}
+
+
+@contextmanager
+def llama_cpp(file: Path) -> Iterator[str]:
+    """The address of llama.cpp's own server with this file, on loopback."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path = str(file)
+    settings.n_ctx, settings.n_parallel, settings.port, settings.verbosity = 8192, 1, 0, 0
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
+    server = xllamacpp.Server(settings)
+    yield server.listening_address
+    del server
+
+
+def prompts_compared(address: str, agent: TrainedAgent, prompts: list[str]) -> dict[str, Any]:
+    """Ids of prompts by llama.cpp beside kgwalk's, and log-probabilities of the first token."""
+    import torch
+
+    model = load_model(agent.base, adapter=agent.folder)
+    same, furthest = 0, 0.0
+    with httpx.Client(base_url=address, timeout=120) as client:
+        for number, prompt in enumerate(prompts):
+            chat = chat_of(prompt)
+            ids = model.tokens.open_chat(chat)
+            told = [{"role": message.role, "content": message.content} for message in chat]
+            text = client.post("/apply-template", json={"messages": told}).json()["prompt"]
+            asked = {"content": text, "add_special": True, "parse_special": True}
+            same += client.post("/tokenize", json=asked).json()["tokens"] == ids
+            if number >= PROMPTS:
+                continue
+            with torch.no_grad():
+                own = torch.log_softmax(model.module(torch.tensor([ids])).logits[0, -1].float(), -1)
+            asked = {"prompt": ids, "n_predict": 1, "n_probs": LIKELIEST, "temperature": 0, "cache_prompt": False}
+            likely = client.post("/completion", json=asked).json()["completion_probabilities"][0]["top_logprobs"]
+            furthest = max(furthest, *(abs(one["logprob"] - float(own[one["id"]])) for one in likely))
+    return {"prompts": len(prompts), "same_ids": same, "furthest_logprob": round(furthest, 4)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=250)
+    parser.add_argument("--agent", default="shipped")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "kgwalk-export")
+    parser.add_argument("--only", nargs="*", default=["hf", "gguf-f16", "gguf-q8_0"])
+    asked = parser.parse_args()
+    agent = agent_at(asked.agent)
+    recipe = str(agent.card["recipe"])
+    adapter = str(agent.folder)
+    report: dict[str, Any] = {}
+    free = walked(asked.work, "free", asked.questions, recipe, "local", adapter=adapter, values=FREE)
+    for name in asked.only:
+        form, _, numbers = name.partition("-")
+        folder = asked.work / "exported" / name
+        if not folder.exists():
+            export(agent, form, folder, numbers=numbers or None)
+        if form == "hf":
+            report[name] = logits_compared(agent, folder, [one["prompt"] for one in free.values()])
+            continue
+        [file] = folder.glob("*.gguf")
+        with llama_cpp(file) as address:
+            engine = ApiEngine(file.stem, base_url=f"{address}/v1", at_once=1, context=8192, timeout=300)
+            after = walked(
+                asked.work, name, asked.questions, load_recipe(str(folder / RECIPE_FILE)), engine, values=FREE
+            )
+            told = prompts_compared(address, agent, [one["prompt"] for one in free.values()])
+        report[name] = compared(free, after) | told | {"megabytes": round(file.stat().st_size / 1e6, 1)}
+        print(name, json.dumps(report[name]), flush=True)
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
