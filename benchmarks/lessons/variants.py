@@ -29,10 +29,9 @@ from kgwalk.questions.invented.facts import store_of
 from kgwalk.questions.wording.speaker import add_noise
 from kgwalk.systems.kgwalk.protocol import MOST_LISTED, Kgwalk, run_program
 from kgwalk.types import Call, Episode, KgwalkError, Question, Triple
-from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.kinds import Kind, kind_named
 from kgwalk.walk.paths import SIGNS
-from kgwalk.walk.starts import kinds_beside
+from kgwalk.walk.starts import NoTopic, kinds_beside, start_of
 
 TRIES = 12  # drawings of an entry until one has an answer
 AS_IT_IS = 0.3  # the share of names that a variant keeps

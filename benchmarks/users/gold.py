@@ -28,9 +28,9 @@ from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Progress, Question, silent
-from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.kinds import Kind, kind_named
 from kgwalk.walk.protocol import Environment, Task
+from kgwalk.walk.starts import NoTopic, start_of
 from kgwalk.walk.values import value_of, values_in
 
 STORE = "graph.kg"

@@ -27,9 +27,9 @@ from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.kg.graph import Graph
 from kgwalk.types import KgwalkError, Progress, silent
-from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.policy import choose_adapter, needs_engine, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Protocol
+from kgwalk.walk.starts import NoTopic, start_of
 
 SPLIT, STORE = "test", "graph.kg"
 # The kinds of answers here as a dataset calls them

@@ -28,8 +28,9 @@ from kgwalk.llm.models import read_adapter
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
-from kgwalk.walk.agent import Agent, NoTopic
+from kgwalk.walk.agent import Agent
 from kgwalk.walk.policy import Choice, choose_adapter, place_of, protocol_of, shipped, store_of, walked_as_learnt
+from kgwalk.walk.starts import NoTopic
 from training_helpers import stir
 
 KGWALK = load_recipe("kgwalk")

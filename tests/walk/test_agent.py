@@ -22,10 +22,11 @@ from kgwalk.llm.engine import Generation, Request, Sampling, ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, UnknownEntity
 from kgwalk.walk import agent as agent_module
-from kgwalk.walk.agent import Agent, AskResult, NoTopic, answer_question, as_json, ask, start_of
+from kgwalk.walk.agent import Agent, AskResult, answer_question, as_json, ask
 from kgwalk.walk.policy import Choice, protocol_named
 from kgwalk.walk.protocol import Environment
 from kgwalk.walk.rollout import Budget
+from kgwalk.walk.starts import NoTopic, start_of
 
 QUESTION = "who directed the films Tom Hanks starred in?"
 WALK = ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"]

@@ -15,13 +15,13 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import ScriptedEngine
 from kgwalk.systems.kgwalk.protocol import Kgwalk, program, run_program
 from kgwalk.types import Call, KgwalkError, Question
-from kgwalk.walk.agent import NoTopic, start_of
 from kgwalk.walk.kind_listing import listed_kinds
 from kgwalk.walk.kinds import kind_named
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.queries import query_of
 from kgwalk.walk.queries.program import program_of
 from kgwalk.walk.rollout import rollout
+from kgwalk.walk.starts import NoTopic, start_of
 
 OFFICE = [
     ("Ann", "is_a", "employees"),

@@ -25,8 +25,9 @@ from kgwalk.cli.output import err, out, print_json, print_json_line, print_table
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
-    from kgwalk.walk.agent import Agent, AskResult, Start
+    from kgwalk.walk.agent import Agent, AskResult
     from kgwalk.walk.linking import Mention
+    from kgwalk.walk.starts import Start
 
 GRAPH = "world"  # the bundled graph
 SHOWN = 50  # answers on the screen
@@ -277,7 +278,7 @@ class _Session:
 
     def _tell_refused(self, question: str, error: KgwalkError) -> None:
         from kgwalk.cli.main import told_error
-        from kgwalk.walk.agent import SAYS_NOT, NoTopic
+        from kgwalk.walk.starts import SAYS_NOT, NoTopic
 
         if self.quiet:
             print_json_line({"question": question, **told_error(error)})
@@ -358,7 +359,8 @@ def show_answer(asked: AskResult, limit: int, least: float | None = None) -> Non
 
 def print_answer(asked: AskResult, limit: int, least: float | None = None) -> None:
     """The answer as its kind is shown: names, an ordered list, a table; or that the graph does not say."""
-    from kgwalk.walk.agent import NOT_SAID, SAYS_NOT
+    from kgwalk.walk.agent import NOT_SAID
+    from kgwalk.walk.starts import SAYS_NOT
 
     if not asked.answers:
         out.print(SAYS_NOT if asked.kind == NOT_SAID else f"no answer ({asked.failure or asked.stop})")

@@ -125,9 +125,10 @@ def walk(
     from kgwalk.kg.fact_sources import sources_behind
     from kgwalk.systems.kgwalk.protocol import program as calls_of
     from kgwalk.systems.kgwalk.protocol import run_program
-    from kgwalk.walk.agent import Start, as_json, gathered
+    from kgwalk.walk.agent import as_json, gathered
     from kgwalk.walk.facts import entity_named, nearest_facts
     from kgwalk.walk.kinds import kind_named
+    from kgwalk.walk.starts import Start
 
     calls = calls_of(sys.stdin.read() if program == "-" else program)
     opened = graph_called(graph)

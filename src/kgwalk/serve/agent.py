@@ -31,11 +31,12 @@ from kgwalk.types import EngineError, Episode, KgwalkError, StopReason, Turn, Un
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine, Generation, Request
-    from kgwalk.walk.agent import AskResult, Start
+    from kgwalk.walk.agent import AskResult
     from kgwalk.walk.confidence import Confidence
     from kgwalk.walk.policy import AskSettings
     from kgwalk.walk.protocol import Protocol
     from kgwalk.walk.rollout import Budget
+    from kgwalk.walk.starts import Start
     from kgwalk.walk.web.search import WebSearch
 
 log = logging.getLogger("kgwalk.serve")
@@ -160,8 +161,8 @@ class AgentService:
         check_characters(len(wanted.question), budget.total_tokens)
 
         async def walk(ends: float) -> AskResult:
-            from kgwalk.walk.agent import answer_question, start_of
-            from kgwalk.walk.starts import kinds_beside
+            from kgwalk.walk.agent import answer_question
+            from kgwalk.walk.starts import kinds_beside, start_of
 
             if self.state != "open":
                 told.waits(0, self.state)

@@ -38,7 +38,8 @@ from kgwalk.serve.shapes import (
 from kgwalk.types import Answer, Call, Episode, Step, Turn
 
 if TYPE_CHECKING:
-    from kgwalk.walk.agent import AskResult, Start
+    from kgwalk.walk.agent import AskResult
+    from kgwalk.walk.starts import Start
 
 read_ask = RequestReader(AskBody, "the body")
 

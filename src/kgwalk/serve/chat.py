@@ -212,7 +212,8 @@ def _of_agent(wanted: AgentRequest, asked: AskResult) -> ChatAnswer:
 
 def _spoken(asked: AskResult, limit: int | None) -> str:
     """The answer as a message: names joined by commas, a table's rows each on a line."""
-    from kgwalk.walk.agent import NOT_SAID, SAYS_NOT
+    from kgwalk.walk.agent import NOT_SAID
+    from kgwalk.walk.starts import SAYS_NOT
 
     if asked.kind == NOT_SAID:
         return SAYS_NOT

@@ -83,10 +83,9 @@ def walk_by_hand(graph: Graph, asked: HandWalkBody, deadline: float) -> HandWalk
 def _start(graph: Graph, asked: HandWalkBody) -> tuple[list[str], list[Kind], list[Mention]]:
     """Topics, kinds, and where the question may mean another entity."""
     from kgwalk.systems.kgwalk.protocol import Kgwalk
-    from kgwalk.walk.agent import start_of
     from kgwalk.walk.facts import entity_named
     from kgwalk.walk.kinds import kind_named
-    from kgwalk.walk.starts import kinds_beside
+    from kgwalk.walk.starts import kinds_beside, start_of
 
     names, of_kinds, question = asked.get("topics"), asked.get("kinds"), given(asked.get("question"), "")
     if names or of_kinds or not question.strip():

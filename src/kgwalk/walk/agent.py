@@ -30,7 +30,7 @@ from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.config.runtime import outside_a_loop
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.fact_sources import FactSource, source_rows, sources_behind
-from kgwalk.kg.graph import Graph, with_nearest
+from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import load_graph
 from kgwalk.llm.engine import Engine, Sampling, check_kind, open_engine, runs_here
 from kgwalk.llm.models import card_folder
@@ -42,7 +42,6 @@ from kgwalk.types import (
     StopReason,
     Triple,
     Turn,
-    UnknownEntity,
     escaped,
     transcript_html,
 )
@@ -57,8 +56,7 @@ from kgwalk.walk.environment import (
     with_ranker_of,
 )
 from kgwalk.walk.facts import nearest_facts
-from kgwalk.walk.linking import Mention, link, nearest
-from kgwalk.walk.linking import topics as topics_of
+from kgwalk.walk.linking import Mention
 from kgwalk.walk.policy import (
     NONE,
     AskSettings,
@@ -74,9 +72,8 @@ from kgwalk.walk.policy import (
     walked_as_learnt,
 )
 from kgwalk.walk.protocol import Environment, Protocol, Task
-from kgwalk.walk.question_words import MOST_WORDS, is_long
 from kgwalk.walk.rollout import Budget, Watch, tokens_used
-from kgwalk.walk.starts import names_what_is_not_there, starts_in
+from kgwalk.walk.starts import SAYS_NOT, Start, start_of
 from kgwalk.walk.web.search import WebSearch
 
 T = TypeVar("T")
@@ -86,7 +83,6 @@ RECIPE = "kgwalk"  # also what `kgwalk fit` trains by default
 UNSURE = 0.4  # of likelihood: on graphs not seen, most walks below it are wrong (docs/reference/metrics.md)
 EVEN = 0.5  # of a fitted probability: below it an answer is more likely wrong than right
 NOTE = "the model was not sure of this walk; it may well be wrong"
-SAYS_NOT = "the graph does not say"
 NOT_SAID = "none"  # the kind of an answer that says so, as of a question
 _SHOWN, _FACTS = 20, 4  # answers that a notebook shows, and facts of each
 
@@ -527,77 +523,3 @@ def gathered(
         episodes=episodes,
         walk=best.turns,
     )
-
-
-# Where a walk starts
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The entities that a walk starts from; `unsure` are parts of the question that may mean another entity."""
-
-    topics: list[str]
-    unsure: list[Mention] = field(default_factory=list)
-
-
-class NoTopic(UnknownEntity):
-    """A question that names no entity of the graph. `nearest` holds names that share a word, or nearly, with it, and
-    `facts` what the graph says of them that comes nearest to the question.
-
-    `read` is how many of its words were looked at, if it has more.
-    """
-
-    def __init__(
-        self,
-        question: str,
-        nearest: Sequence[str] = (),
-        *,
-        where: str = "the graph",
-        read: int | None = None,
-        facts: Sequence[Triple] = (),
-    ) -> None:
-        super().__init__(question, nearest, where=where)
-        self.facts = list(facts)
-        near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
-        near += f" It does say: {'; '.join(f'{h} -> {r}: {t}' for h, r, t, _ in self.facts)}." if self.facts else ""
-        what = (
-            "the question names" if read is None else f"of the question the first {read:,} words are read, which name"
-        )
-        self.args = (
-            f"{SAYS_NOT}: {what} no entity of {where}, so there is nowhere to start from.{near} "
-            "Name one in it as the graph writes it, "
-            'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
-        )
-
-
-def start_of(
-    question: str, graph: Graph, given: Sequence[str] | None = None, *, protocol: Protocol, web: bool = False
-) -> Start:
-    """Where to start: the topics `given`, even an empty list, else those found in the question.
-
-    Raises NoTopic where none is found and the walk needs one: its protocol reads the graph, lists no kinds to ask for
-    instead, and cannot search the web for an entity (`web` says whether there is one to search).
-    """
-    if not question.strip():
-        raise KgwalkError("the question is empty")
-    if given is not None:
-        return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
-    mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
-    found = mentions or kinds or not protocol.reads_graph or (web and protocol.searches_web)
-    if found or (protocol.kinds_listed(graph) and not names_what_is_not_there(question, graph)):
-        return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
-    near = nearest(question, graph)
-    read = MOST_WORDS if is_long(question) else None
-    raise NoTopic(question, near, read=read, facts=nearest_facts(question, graph, near))
-
-
-def _known(name: str, graph: Graph) -> str:
-    """The entity of this name or id, or of the name that is the same but for case, accents and punctuation."""
-    if not name.strip():
-        raise KgwalkError("a topic is empty; leave it out, and entities are found in the question")
-    found = graph.find(name, 1)
-    if found and found[0].how != "fuzzy":  # its name, also where an id was given: sets are compared by names
-        return found[0].name
-    if name in graph:
-        return name
-    raise with_nearest(graph, UnknownEntity(name))

@@ -3,19 +3,22 @@
     starts_in("which suppliers are not from Italy", graph)      Italy, and the kind of all suppliers
 
 A question without names starts from the kinds that it asks for, or that its words come down to; one that names an
-entity starts from that alone, unless a condition is about all of a kind.
+entity starts from that alone, unless a condition is about all of a kind. `start_of` is what a walk asks: one that has
+nowhere to start is refused before a model is loaded.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from kgwalk.kg.graph import Graph, HasClasses
+from kgwalk.kg.graph import Graph, HasClasses, with_nearest
 from kgwalk.kg.names import singular
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import Question
+from kgwalk.types import KgwalkError, Question, Triple, UnknownEntity
+from kgwalk.walk.facts import nearest_facts
 from kgwalk.walk.kind_choice import choose_kind, spoken_stems
 from kgwalk.walk.kinds import (
     EVERYTHING,
@@ -31,24 +34,100 @@ from kgwalk.walk.kinds import (
     kinds_of,
     singular_words,
 )
-from kgwalk.walk.linking import Mention, link
+from kgwalk.walk.linking import Mention, link, nearest
 from kgwalk.walk.linking import topics as topics_of
 from kgwalk.walk.meanings import NOTHING, Meanings, meanings
 from kgwalk.walk.name_lookup import CONSIDERED, Stored, is_naming
 from kgwalk.walk.name_lookup import last_words as _plain
 from kgwalk.walk.name_matches import is_unknown
+from kgwalk.walk.protocol import Protocol
 from kgwalk.walk.question_words import (
     AFTER_WHICH_A_NAME,
     ASKED_AFTER,
     COUNTED,
     FUNCTION_WORDS,
+    MOST_WORDS,
     OVER_ALL,
     SAY_PEOPLE,
     WHO,
     Text,
+    is_long,
     is_usual,
     stem,
 )
+
+SAYS_NOT = "the graph does not say"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The entities that a walk starts from; `unsure` are parts of the question that may mean another entity."""
+
+    topics: list[str]
+    unsure: list[Mention] = field(default_factory=list)
+
+
+class NoTopic(UnknownEntity):
+    """A question that names no entity of the graph. `nearest` holds names that share a word, or nearly, with it, and
+    `facts` what the graph says of them that comes nearest to the question.
+
+    `read` is how many of its words were looked at, if it has more.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        nearest: Sequence[str] = (),
+        *,
+        where: str = "the graph",
+        read: int | None = None,
+        facts: Sequence[Triple] = (),
+    ) -> None:
+        super().__init__(question, nearest, where=where)
+        self.facts = list(facts)
+        near = f" Nearest to its words: {', '.join(map(repr, self.nearest))}." if self.nearest else ""
+        near += f" It does say: {'; '.join(f'{h} -> {r}: {t}' for h, r, t, _ in self.facts)}." if self.facts else ""
+        what = (
+            "the question names" if read is None else f"of the question the first {read:,} words are read, which name"
+        )
+        self.args = (
+            f"{SAYS_NOT}: {what} no entity of {where}, so there is nowhere to start from.{near} "
+            "Name one in it as the graph writes it, "
+            'or give it as a topic to start from (`--topic`, or "topics" over HTTP)',
+        )
+
+
+def start_of(
+    question: str, graph: Graph, given: Sequence[str] | None = None, *, protocol: Protocol, web: bool = False
+) -> Start:
+    """Where to start: the topics `given`, even an empty list, else those found in the question.
+
+    Raises NoTopic where none is found and the walk needs one: its protocol reads the graph, lists no kinds to ask for
+    instead, and cannot search the web for an entity (`web` says whether there is one to search).
+    """
+    if not question.strip():
+        raise KgwalkError("the question is empty")
+    if given is not None:
+        return Start(list(dict.fromkeys(_known(name, graph) for name in given)))
+    mentions, kinds = starts_in(question, graph) if protocol.starts_from_kinds else (link(question, graph), [])
+    found = mentions or kinds or not protocol.reads_graph or (web and protocol.searches_web)
+    if found or (protocol.kinds_listed(graph) and not names_what_is_not_there(question, graph)):
+        return Start(topics_of(mentions), [mention for mention in mentions if not mention.sure])
+    near = nearest(question, graph)
+    read = MOST_WORDS if is_long(question) else None
+    raise NoTopic(question, near, read=read, facts=nearest_facts(question, graph, near))
+
+
+def _known(name: str, graph: Graph) -> str:
+    """The entity of this name or id, or of the name that is the same but for case, accents and punctuation."""
+    if not name.strip():
+        raise KgwalkError("a topic is empty; leave it out, and entities are found in the question")
+    found = graph.find(name, 1)
+    if found and found[0].how != "fuzzy":  # its name, also where an id was given: sets are compared by names
+        return found[0].name
+    if name in graph:
+        return name
+    raise with_nearest(graph, UnknownEntity(name))
 
 
 def starts_in(question: str, graph: Graph) -> tuple[list[Mention], list[Kind]]:
