@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kgwalk.kg.cypher_nodes import LONGEST_ASKED, Card, Node, NodeNames, batches
-from kgwalk.kg.cypher_schema import CypherEngine, Dates, Schema, quoted, readings, sendable, texts
+from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Dates, quoted, readings, sendable, texts
 from kgwalk.kg.find import LEAST_SCORE
 from kgwalk.kg.graph import LruCache, TimeWindow, find_among
 from kgwalk.kg.sparql_names import rank
@@ -70,7 +70,7 @@ class CypherGraph:
         self, engine: CypherEngine, *, names: Sequence[str] = (), values: bool = True, cache: int = 500_000
     ) -> None:
         self._engine, self._scans = engine, values
-        self.schema = Schema(engine, names)
+        self.schema = CypherSchema(engine, names)
         self._nodes = NodeNames(engine, self.schema, cache=cache)
         self._types = set(self.schema.types)
         self._properties = self.schema.properties()

@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from kgwalk.kg.cypher_schema import CypherEngine, Schema, Row, quoted, readings, sendable, texts
+from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Row, quoted, readings, sendable, texts
 from kgwalk.kg.graph import LruCache, find_among
 from kgwalk.kg.names import normalise
 from kgwalk.kg.sources.tables import is_value
@@ -61,7 +61,7 @@ Lookups = dict[tuple[str, str], set[str]]  # by label and property, the texts th
 class NodeNames:
     """Names nodes and finds them again; what was shown or asked for is kept, up to `cache` names."""
 
-    def __init__(self, engine: CypherEngine, schema: Schema, *, cache: int) -> None:
+    def __init__(self, engine: CypherEngine, schema: CypherSchema, *, cache: int) -> None:
         self._engine, self._schema = engine, schema
         self.columns = sorted({name for label in schema.labels for name in schema.named_by(label)})
         self._names: LruCache[Any, str] = LruCache(cache)

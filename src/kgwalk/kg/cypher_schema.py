@@ -1,6 +1,6 @@
 """What a property graph holds, and how it is read as facts: its labels, its properties, what names its nodes.
 
-    schema = Schema(engine, names=["Person.fullName"])
+    schema = CypherSchema(engine, names=["Person.fullName"])
     schema.naming["Person"], schema.relations()         "fullName", ["ACTED_IN", "born", "is_a", ...]
 
 A node is an entity. Its labels are its kinds, (node, `is_a`, label); its properties are facts with values, but for the
@@ -226,7 +226,7 @@ def date_text(value: object) -> str:
     return text if not text.isdigit() or len(text) <= 4 else ""
 
 
-class Schema:
+class CypherSchema:
     """Labels with their properties, types with their dates, and what names nodes.
 
     names: the properties that name nodes, where another was found: `fullName` of all labels, `Person.fullName` of one.
