@@ -8,7 +8,7 @@ the same questions, through xllamacpp's server and the engine of `kgwalk ask --e
 answers, the same turns, and both F1; how many prompts become the very ids that kgwalk makes of them, and how far the
 log-probabilities of the likeliest tokens are from those in float32.
 
-`pip install --no-deps xllamacpp` into an environment beside; everything is greedy, and on one core it takes half an
+`pip install --no-deps xllamacpp` into an environment beside; everything is greedy, and on one busy core it takes an
 hour. Finished walks stay in --work, and are not walked again.
 """
 
