@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Graph, HasClasses
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import UnknownName
 from kgwalk.walk.kinds import EVERYTHING, OF_TYPE, Kind, ends_of, kinds_of, names_class
@@ -47,10 +47,12 @@ def listed_kinds(graph: Graph, most: int, called: Callable[[str], str] = str) ->
     """At most so many kinds: the classes of a graph, those with most things first. A graph that has none lists all its
     things and what its relations lead to, if these are few enough. `called` is how a walk calls a relation.
 
-    A graph elsewhere has no list: to make one would read all of it.
+    Of a graph elsewhere there are the classes that it tells, without their relations: more would read all of it.
     """
-    if not most or not isinstance(graph, StoredGraph):
+    if not most:
         return ()
+    if not isinstance(graph, StoredGraph):
+        return [ListedKind(kind) for kind in kinds_of(graph).values()][:most] if isinstance(graph, HasClasses) else ()
     whole = type(graph) is StoredGraph
     kept = _LISTED.setdefault(graph.store if whole else graph, {})
     key = most, called is str
