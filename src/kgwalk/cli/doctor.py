@@ -40,6 +40,7 @@ EXTRAS = {
     "local": "questions by a model on torch, GPUs",
     "train": "kgwalk train, a fit that trains",
     "mcp": "kgwalk mcp",
+    "otel": "traces of questions",
     "xlsx": "Excel files as graphs",
     "png": "figures of reports as PNG",
     "langchain": "a tool for LangChain",
@@ -49,7 +50,7 @@ EXTRAS = {
     "verl": "GRPO on verl, in an environment of its own",
 }
 # Variables that kgwalk or a library below it goes by; those of kgwalk by name, to find one that is misspelt.
-OWN = [f"KGWALK_{name}" for name in ("CACHE", "AGENT", "API_KEY", "GPU_SHARE", "WEB_RATE", "WEB_DAYS")]
+OWN = [f"KGWALK_{name}" for name in ("CACHE", "AGENT", "API_KEY", "GPU_SHARE", "WEB_RATE", "WEB_DAYS", "LOG_QUESTIONS")]
 OWN += [f"KGWALK_{name}" for name in ("BING_KEY", "BING_URL", "BRAVE_URL", "SEARXNG_URL", "TAVILY_URL")]
 OTHERS = r"(OPENAI|HF|HUGGINGFACE|NEO4J|OTEL|OMP|CUDA|PROMETHEUS|BRAVE|TAVILY|WANDB)_\w+"
 OTHERS += r"|(https?|all|no)_proxy|XDG_CACHE_HOME"
