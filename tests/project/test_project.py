@@ -127,6 +127,7 @@ def test_the_version_is_written_once_more_only() -> None:
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "deploy").glob("*.md")),
     *sorted(SOURCE.rglob("*.md")),
 ]
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]*)(#[^)\s]*)?\)")

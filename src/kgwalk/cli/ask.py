@@ -16,6 +16,7 @@ from kgwalk.cli.options import (
     AsOption,
     EngineOption,
     RecipeOption,
+    TraceOption,
     ValuesOption,
     WebOption,
     environment_values,
@@ -81,6 +82,7 @@ def ask(
     web: WebOption = None,
     values: ValuesOption = None,
     as_: AsOption = None,
+    trace: TraceOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on stdout; of questions on stdin, one a line.")
     ] = False,
@@ -96,6 +98,7 @@ def ask(
     from kgwalk.config.recipe import load_recipe
     from kgwalk.walk.agent import Agent
     from kgwalk.walk.policy import NONE, store_of
+    from kgwalk.walk.tracing import start_tracing
     from kgwalk.walk.web.search import GRAPH, open_web
 
     if question == "-":
@@ -107,6 +110,7 @@ def ask(
         open_web(web)  # which says that it is none for a question
     again = [] if walks is None else [f"ask.walks={walks}"]
     chosen = load_recipe(recipe).with_values([*environment_values(None, web), *again, *(values or [])])
+    traced = start_tracing(trace)  # before what takes longer: it may miss a package
     opened = graph_called(graph)
     agent = Agent(opened, chosen)
     language = None if as_ is None else as_.value
@@ -133,6 +137,7 @@ def ask(
             raise typer.Exit(status)
     finally:
         agent.close()
+        traced()
         if (close := getattr(opened, "close", None)) is not None:
             close()
 

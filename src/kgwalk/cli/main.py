@@ -43,6 +43,7 @@ COMMANDS = (
     "serve",
     "mcp",
     "bench",
+    "doctor",
 )
 
 SHARED = {"calibrate": "compare", "report": "compare", "push": "export", "pull": "export"}
@@ -152,12 +153,14 @@ def told_error(error: KgwalkError) -> dict[str, Any]:
 
 def _ended(end: SystemExit) -> int | str | None:
     """The exit code when typer or rich end the program; the exception that they were handling says why."""
-    from kgwalk.cli.output import err, print_json_line
-
     why = end.__context__
     if isinstance(why, BrokenPipeError):  # the reader of our output left, as in `kgwalk kg export ... | head`
         _drop_stdout()
         return 0
+    if end.code not in (2, 130):  # before the import: the doctor ends well where that has no package to print with
+        return end.code
+    from kgwalk.cli.output import err, print_json_line
+
     if end.code == 130:
         err.print("interrupted")
     elif end.code == 2 and (message := getattr(why, "format_message", None)):

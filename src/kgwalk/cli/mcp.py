@@ -75,6 +75,7 @@ def mcp(
         from kgwalk.serve.mcp.server import serve_stdio
         from kgwalk.serve.run import run_server
         from kgwalk.serve.settings import ServeSettings, read_key
+        from kgwalk.walk.tracing import start_tracing
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[mcp]'") from error
 
@@ -105,7 +106,11 @@ def mcp(
     typed = sys.stdin is not None and sys.stdin.isatty()
     hint = "; an MCP host starts this command, see `kgwalk mcp --help`; Ctrl-C stops it" if typed else ""
     _announce(words, f"kgwalk speaks MCP on stdin and stdout about {', '.join(graphs)}{hint}")
-    serve_stdio(app)
+    traced = start_tracing()
+    try:
+        serve_stdio(app)
+    finally:
+        traced()
 
 
 def _announce(words: list[str], last: str) -> None:

@@ -130,6 +130,14 @@ AsOption = Annotated[
     QueryLanguage | None,
     typer.Option("--as", help="Print a query that gives the same answer: sparql, cypher, sql or python."),
 ]
+TraceOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--trace/--no-trace",
+        help="Send traces of questions by OTLP (default: if OTEL_EXPORTER_OTLP_ENDPOINT is set).",
+        show_default=False,
+    ),
+]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 
 # The environment of a walk: what is hidden of the graph, and which web is searched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,12 +13,19 @@ from kgwalk.cli.options import (
     AdapterOption,
     EngineOption,
     GraphDropOption,
+    TraceOption,
     WebOption,
     bundled_path,
     environment_values,
 )
-from kgwalk.cli.output import err
+from kgwalk.config.runtime import visible
 from kgwalk.types import EngineError, KgwalkError
+
+
+class LogFormat(StrEnum):
+    text = "text"
+    json = "json"
+
 
 EXAMPLES = (
     "kgwalk serve --graph films.kg",
@@ -28,6 +36,7 @@ EXAMPLES = (
     "kgwalk serve --runs runs",
     "kgwalk serve --graph world --uploads graphs",
     "kgwalk serve --graph films.kg --feedback said",
+    "kgwalk serve --graph films.kg --access-log --log-format json",
     "KGWALK_API_KEY=secret kgwalk serve --graph films.kg --host 0.0.0.0 --workers 2",
 )
 
@@ -114,7 +123,22 @@ def serve(
         typer.Option(metavar="FOLDER", help="Let people upload files and tables; the graphs made of them lie here."),
     ] = None,
     max_upload: Annotated[int, typer.Option(min=1, help="At most this many bytes for one such graph.")] = 256 << 20,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request to stderr.")] = False,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request to stderr, and what became of every question.")
+    ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Of the log: text, or json, one object a line.")
+    ] = LogFormat.text,
+    log_questions: Annotated[
+        bool,
+        typer.Option(
+            "--log-questions",
+            envvar="KGWALK_LOG_QUESTIONS",
+            show_envvar=False,
+            help="Write questions and answers into log lines and traces too; else KGWALK_LOG_QUESTIONS.",
+        ),
+    ] = False,
+    trace: TraceOption = None,
 ) -> None:
     """Serve graphs over HTTP: a page to ask questions on, the agent's answers, KG-R1's four actions in batches.
 
@@ -132,6 +156,7 @@ def serve(
         from kgwalk.config.recipe import Recipe
         from kgwalk.serve.run import announce, run_server
         from kgwalk.serve.settings import ServeSettings, read_key
+        from kgwalk.serve.telemetry import log, say
     except ModuleNotFoundError as error:
         raise KgwalkError(f"{error.name} is not installed; pip install 'kgwalk[serve]'") from error
 
@@ -151,50 +176,57 @@ def serve(
 
     def ready(url: str) -> None:
         for line in words:
-            err.print(line)
+            say(visible(line))
         announce(url)
         if runs is not None:
-            err.print(f"runs: {url}/runs")
+            say(f"runs: {url}/runs")
 
-    run_server(
-        ServeSettings(
-            graphs=graphs,
-            data=data,
-            runs=None if runs is None else str(runs.resolve()),
-            environment=environment.section("world"),
-            host=host,
-            port=port,
-            workers=workers,
-            api_key=read_key(api_key_file),
-            insecure=insecure,
-            allow_hosts=allow_host or [],
-            wrong_keys=wrong_keys,
-            limit=limit,
-            max_batch=max_batch,
-            max_body=max_body,
-            max_reply=max_reply,
-            time_limit=time_limit,
-            max_header_bytes=max_header_bytes,
-            max_header_lines=max_header_lines,
-            header_time_limit=header_time_limit,
-            silence_time_limit=silence_time_limit,
-            max_connections=max_connections,
-            max_connections_per_address=max_connections_per_address,
-            model=model,
-            engine=engine,
-            base_url=base_url,
-            adapter=adapter,
-            recipe=recipe,
-            warm=warm,
-            feedback=None if feedback is None else str(feedback.absolute()),
-            access_log=access_log,
-            verify=verify,
-            reload=reload,
-            uploads=uploads,
-            max_upload=max_upload,
-        ),
-        ready=ready,
+    settings = ServeSettings(
+        graphs=graphs,
+        data=data,
+        runs=None if runs is None else str(runs.resolve()),
+        environment=environment.section("world"),
+        host=host,
+        port=port,
+        workers=workers,
+        api_key=read_key(api_key_file),
+        insecure=insecure,
+        allow_hosts=allow_host or [],
+        wrong_keys=wrong_keys,
+        limit=limit,
+        max_batch=max_batch,
+        max_body=max_body,
+        max_reply=max_reply,
+        time_limit=time_limit,
+        max_header_bytes=max_header_bytes,
+        max_header_lines=max_header_lines,
+        header_time_limit=header_time_limit,
+        silence_time_limit=silence_time_limit,
+        max_connections=max_connections,
+        max_connections_per_address=max_connections_per_address,
+        model=model,
+        engine=engine,
+        base_url=base_url,
+        adapter=adapter,
+        recipe=recipe,
+        warm=warm,
+        feedback=None if feedback is None else str(feedback.absolute()),
+        access_log=access_log,
+        log_format=log_format.value,
+        log_questions=log_questions,
+        trace=trace,
+        verify=verify,
+        reload=reload,
+        uploads=uploads,
+        max_upload=max_upload,
     )
+    try:
+        run_server(settings, ready=ready)
+    except KgwalkError as error:
+        if log_format is LogFormat.text:
+            raise
+        log.error("%s", error)  # whoever reads the log reads objects
+        raise typer.Exit(1) from error
 
 
 def chosen_agent(

@@ -2,7 +2,8 @@
 
 `set_thread_count` gives torch half of the cores, before it is imported. With all cores torch waits at every step for
 threads that other programs keep from running: two busy cores decode 25 times slower than one. Training, whose matrix
-products are long, loses less by that and gains more; `most_threads` says how many threads it may try.
+products are long, loses less by that and gains more; `most_threads` says how many threads it may try. `host_free` says
+how much memory is left.
 
 `outside_a_loop` and `LoopThread` let code with an event loop of its own run anywhere. `without_progress_bars` keeps
 transformers quiet around a piece of work. `surroundings` goes into a run's record.
@@ -70,6 +71,36 @@ def _named(lines: str) -> dict[str, str]:
     """`core id : 3` and so on."""
     parts = (line.partition(":") for line in lines.splitlines())
     return {name.strip(): value.strip() for name, _, value in parts}
+
+
+# The host's free memory
+
+UNKNOWN = 0.25  # of the machine's memory, where the system does not say what is free
+
+
+def host_free(root: Path = Path("/")) -> int:
+    """Bytes that no program holds and that the container, if any, may still use.
+
+    `root` holds Linux's `proc` and `sys`; on other systems a share of the machine's memory is assumed. psutil would
+    not do: it reads `MemAvailable` too, but not a container's limit (cgroup).
+    """
+    try:
+        lines = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text().splitlines())
+        free = int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return int(UNKNOWN * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    left = _left_of_container(root / "sys/fs/cgroup")
+    return free if left is None else min(free, left)
+
+
+def _left_of_container(group: Path) -> int | None:
+    """None where no limit is set or readable. The file cache counts as free, since it gives way."""
+    try:
+        held = int((group / "memory.current").read_text())
+        parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return max(0, int((group / "memory.max").read_text()) - held + int(parts["inactive_file"]))
+    except (OSError, KeyError, ValueError):  # "max" is no number
+        return None
 
 
 # Event loops

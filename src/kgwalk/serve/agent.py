@@ -69,6 +69,22 @@ class AgentRequest:
         return as_json(asked, limit=self.limit, least=self.min_confidence)
 
 
+@dataclass(frozen=True, slots=True)
+class AskRecord:
+    """What became of a question, for counts and logs. `outcome` is answered, nothing (the walk ended without an answer)
+    or cancelled (the client left, or the server ended), or the kind of an error; of the last two there is no `asked`.
+    """
+
+    wanted: AgentRequest
+    outcome: str
+    seconds: float
+    asked: AskResult | None = None
+
+
+def _unheard(record: AskRecord) -> None:
+    """For a service that nobody watches."""
+
+
 class WalkFollower:
     """Is told of a question on its way to an answer; mostly from the agent's thread. This one hears nothing."""
 
@@ -91,8 +107,9 @@ class AgentService:
         settings: ServeSettings,
         engine: Engine | None = None,
         web: WebSearch | None = None,
+        heard: Callable[[AskRecord], None] = _unheard,
     ) -> None:
-        self._graphs, self._settings, self._web = graphs, settings, web
+        self._graphs, self._settings, self._web, self._heard = graphs, settings, web, heard
         self._engine = SharedEngine(settings, engine)
         self._gate = asyncio.Semaphore(settings.agent_at_once)
         self._recipes: dict[str | None, tuple[Protocol, Budget, AskSettings]] = {}  # by name; only bundled ones
@@ -148,7 +165,20 @@ class AgentService:
             log.exception("the agent cannot be made ready")
 
     async def ask(self, wanted: AgentRequest, deadline: float, follower: WalkFollower | None = None) -> AskResult:
-        """Walk, and tell whoever follows. Raises HttpError."""
+        """Walk, and tell whoever follows; what becomes of it is counted. Raises HttpError."""
+        began = monotonic()
+        try:
+            asked = await self._asked(wanted, deadline, follower)
+        except HttpError as error:
+            self._heard(AskRecord(wanted, error.about["kind"], monotonic() - began))
+            raise
+        except asyncio.CancelledError:
+            self._heard(AskRecord(wanted, "cancelled", monotonic() - began))
+            raise
+        self._heard(AskRecord(wanted, "answered" if asked.answers else "nothing", monotonic() - began, asked))
+        return asked
+
+    async def _asked(self, wanted: AgentRequest, deadline: float, follower: WalkFollower | None) -> AskResult:
         told = follower or WalkFollower()
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))

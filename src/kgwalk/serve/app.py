@@ -19,7 +19,8 @@ import orjson
 
 from kgwalk import __version__
 from kgwalk.kg.graph import Graph
-from kgwalk.serve.agent import AgentService, ModelsRoute
+from kgwalk.serve import telemetry
+from kgwalk.serve.agent import AgentService, AskRecord, ModelsRoute
 from kgwalk.serve.asgi import (
     STOPPING,
     AsgiMessage,
@@ -126,9 +127,9 @@ class App:
     ) -> None:
         self.settings, self.graphs = settings, graphs
         self.share: WorkerShare | None = None  # of several workers
-        self.agent = AgentService(graphs, settings, engine, web)
-        long = settings.agent_time_limit
         self.metrics = ServerMetrics(len(graphs.by_name))
+        self.agent = AgentService(graphs, settings, engine, web, self._heard)
+        long = settings.agent_time_limit
         self.threads = GraphThreads()
         self.uploads = Uploads(settings, graphs, lambda: self.metrics.graphs(len(graphs.by_name)))
         self.routes: dict[str, HttpRoute] = {
@@ -174,25 +175,33 @@ class App:
             raise NotImplementedError(f"kgwalk serves HTTP only, not {scope['type']}")
         began = monotonic()
         path = scope["path"]
-        watched = _Watched(send, self.share)
-        try:
-            await self._answer(scope, receive, watched, path, began)
-        except HttpError as error:
-            await send_reply(watched, error.reply)
-        except ClientGone:
-            pass
-        except asyncio.CancelledError:
-            # Only the end of the server cancels a request. Not raised again: the client can still be told, and uvicorn
-            # would log a traceback for each.
-            if watched.status == NO_ANSWER:
-                await send_reply(watched, STOPPING)
-        except Exception:
-            self.metrics.exception()
-            log.exception("%s %s failed", scope["method"], path)
-            if watched.status == NO_ANSWER:
-                await send_reply(watched, INTERNAL)
-        finally:
-            self.metrics.request(self._label(scope, path), watched.status, monotonic() - began)
+        with telemetry.request(scope) as id_:
+            watched = _Watched(send, self.share, id_)
+            try:
+                await self._answer(scope, receive, watched, path, began)
+            except HttpError as error:
+                await send_reply(watched, error.reply)
+            except ClientGone:
+                pass
+            except asyncio.CancelledError:
+                # Only the end of the server cancels a request. Not raised again: the client can still be told, and
+                # uvicorn would log a traceback for each.
+                if watched.status == NO_ANSWER:
+                    await send_reply(watched, STOPPING)
+            except Exception:
+                self.metrics.exception()
+                log.exception("%s %s failed", scope["method"], path)
+                if watched.status == NO_ANSWER:
+                    await send_reply(watched, INTERNAL)
+            finally:
+                label, seconds = self._label(scope, path), monotonic() - began
+                self.metrics.request(label, watched.status, seconds)
+                telemetry.log_request(scope, label, watched.status, seconds)
+
+    def _heard(self, record: AskRecord) -> None:
+        """What became of a question."""
+        self.metrics.ask(record)
+        telemetry.log_ask(record, with_question=self.settings.log_questions)
 
     def close(self) -> None:
         self.runs.close()
@@ -322,19 +331,22 @@ NO_ANSWER = 499  # as nginx counts a client that left before it was answered
 
 
 class _Watched:
-    """`send`, remembering the status that was sent. Of several workers, one with too many connections gives one up."""
+    """`send`, remembering the status that was sent; the reply gets the request's id. Of several workers, one with too
+    many connections gives one up.
+    """
 
-    __slots__ = ("_send", "_share", "status")
+    __slots__ = ("_id", "_send", "_share", "status")
 
-    def __init__(self, send: Send, share: WorkerShare | None) -> None:
-        self._send, self._share = send, share
+    def __init__(self, send: Send, share: WorkerShare | None, id_: bytes) -> None:
+        self._send, self._share, self._id = send, share, id_
         self.status = NO_ANSWER
 
     async def __call__(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (telemetry.REQUEST_ID, self._id)]
             if self._share is not None and self._share.gives_up_one():
-                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+                message["headers"].append((b"connection", b"close"))
         await self._send(message)
 
 

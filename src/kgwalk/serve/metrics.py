@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -25,10 +26,16 @@ from prometheus_client.registry import Collector
 
 from kgwalk.serve.asgi import HttpReply
 
+if TYPE_CHECKING:
+    from kgwalk.serve.agent import AskRecord
+
 # prometheus_client looks at this variable when it is imported: with it, values live in files.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_ASK_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
+_TURNS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_TENTHS = tuple(tenth / 10 for tenth in range(1, 11))
 _ITEMS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -60,6 +67,22 @@ class ServerMetrics:
             "kgwalk_refused", "Connections closed before a request had arrived.", ["status"], registry=registry
         )
         self._exceptions = Counter("kgwalk_exceptions", "Requests that met a bug of the server.", registry=registry)
+        self._asks = Counter("kgwalk_asks", "Questions, by what became of them.", ["outcome"], registry=registry)
+        self._ask_seconds = Histogram(
+            "kgwalk_ask_seconds",
+            "Seconds from a question to its answer, waiting included.",
+            buckets=_ASK_SECONDS,
+            registry=registry,
+        )
+        self._ask_turns = Histogram("kgwalk_ask_turns", "Turns of a question.", buckets=_TURNS, registry=registry)
+        self._ask_tokens = Counter("kgwalk_ask_tokens", "Tokens of questions.", ["kind"], registry=registry)
+        self._confidence = Histogram(
+            "kgwalk_ask_confidence",
+            "How sure answers were; a probability where `calibrated`.",
+            ["calibrated"],
+            buckets=_TENTHS,
+            registry=registry,
+        )
         self._graphs = Gauge("kgwalk_graphs", "Graphs served.", registry=registry, multiprocess_mode="max")
         self.graphs(graphs)
 
@@ -75,6 +98,18 @@ class ServerMetrics:
 
     def exception(self) -> None:
         self._exceptions.inc()
+
+    def ask(self, record: AskRecord) -> None:
+        """A question that was answered or refused; what was refused has no turns, and its seconds would mean little."""
+        self._asks.labels(record.outcome).inc()
+        if (asked := record.asked) is None:
+            return
+        self._ask_seconds.observe(record.seconds)
+        self._ask_turns.observe(asked.turns)
+        for kind in ("prompt", "generated"):
+            self._ask_tokens.labels(kind).inc(asked.tokens[kind])
+        if asked.confidence is not None:
+            self._confidence.labels(str(asked.calibrated).lower()).observe(asked.confidence)
 
     def actions(self, outcomes: Mapping[tuple[str, str], int]) -> None:
         """Counts by (action, outcome), a whole batch at once."""

@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import uvicorn
 
-from kgwalk.config.runtime import VisibleFormatter, log_visibly, visible_message
+from kgwalk.config.runtime import log_visibly, visible_message
 from kgwalk.kg.graph import Graph
 from kgwalk.serve.app import App, create_app
 from kgwalk.serve.engine import check_engine
@@ -39,7 +39,9 @@ from kgwalk.serve.graphs import ServedGraphs, StoreWatch, UpdateWatch, open_serv
 from kgwalk.serve.metrics import FOLDER_VARIABLE, count_in_files
 from kgwalk.serve.protocol import ConnectionCounts, Connections, WorkerShare
 from kgwalk.serve.settings import ServeSettings, check_bind, read_key
+from kgwalk.serve.telemetry import say, start_logging
 from kgwalk.types import KgwalkError
+from kgwalk.walk.tracing import start_tracing
 
 if TYPE_CHECKING:
     from kgwalk.llm.engine import Engine
@@ -70,6 +72,7 @@ def run_server(
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests under way are answered first. `ready` is told the URL."""
+    start_logging(settings)
     check_bind(settings)
     if settings.workers > 1 and graphs is not None:
         raise KgwalkError("graphs that are open here cannot be given to worker processes; give their paths")
@@ -84,13 +87,15 @@ def run_server(
         if settings.workers > 1:
             _Workers(settings, listener).run(ready or announce)
         else:
-            _log_accesses(settings)
+            traced = start_tracing(settings.trace, texts=settings.log_questions or None)
             app = create_app(settings, graphs, engine)
             here = app.graphs if graphs is None else None
             server = _Server(_config(app, settings), ready or announce, app, reload=here is not None, follow=here)
             server.run([listener])
             if server.force_exit:
                 _close_soon(app)
+            else:
+                traced()
             busy = app.agent.busy_opening or server.force_exit
     if busy:
         # All is answered and closed, but a thread may be inside a library's import, a download or a computation.
@@ -101,7 +106,7 @@ def run_server(
 
 
 def announce(url: str) -> None:
-    _say(f"kgwalk serves at {url} (docs: {url}/docs); Ctrl-C stops it")
+    say(f"kgwalk serves at {url} (docs: {url}/docs); Ctrl-C stops it")
 
 
 @contextlib.contextmanager
@@ -158,7 +163,7 @@ def main(arguments: list[str]) -> int:
             settings = dataclasses.replace(settings, api_key=read_key())
         run_server(settings)
     except KgwalkError as error:
-        _say(f"kgwalk: {visible_message(str(error))}")
+        say(f"kgwalk: {visible_message(str(error))}")
         return 1
     return 0
 
@@ -216,7 +221,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # Said here and not in the signal's handler, which may interrupt another print.
         if (left := self._questions()) and not self.force_exit:
-            _say(f"stopping, {_counted(left)} under way; Ctrl-C again stops at once")
+            say(f"stopping, {_counted(left)} under way; Ctrl-C again stops at once")
         if self._silent is not None:
             for server in self.servers:
                 server.close()
@@ -225,7 +230,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:
             left = self._questions()
-            _say(f"stopped at once; {_counted(left)} not answered" if left else "stopped at once")
+            say(f"stopped at once; {_counted(left)} not answered" if left else "stopped at once")
 
     def _questions(self) -> int:
         return 0 if self._app is None else self._app.agent.under_way + self._app.agent.waiting
@@ -243,10 +248,6 @@ class _Server(uvicorn.Server):
         finally:
             if hangup is not None:
                 signal.signal(signal.SIGHUP, hangup)
-
-
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
 
 
 def _counted(questions: int) -> str:
@@ -297,9 +298,9 @@ def _opened_again(settings: ServeSettings) -> ServedGraphs | None:
     try:
         graphs = open_served(settings)
     except KgwalkError as error:
-        _say(f"the graphs were not opened again, those of before are served: {error}")
+        say(f"the graphs were not opened again, those of before are served: {error}")
         return None
-    _say(f"the graphs were opened again: {', '.join(graphs.by_name)}")
+    say(f"the graphs were opened again: {', '.join(graphs.by_name)}")
     return graphs
 
 
@@ -427,8 +428,9 @@ class _Workers:
             count_in_files()
             threading.Thread(target=_beat, args=(state, os.getppid()), name="kgwalk-beat", daemon=True).start()
             log_visibly()
-            _log_accesses(self._settings)
+            start_logging(self._settings)
             try:
+                traced = start_tracing(self._settings.trace, texts=self._settings.log_questions or None)
                 app = create_app(self._settings, self._graphs)
             except KgwalkError as error:
                 log.error("a worker process cannot start: %s", error)
@@ -437,6 +439,8 @@ class _Workers:
             config = _config(app, self._settings, share)
             server = _Server(config, lambda url: None, follow=app.graphs, silent=lambda: _set_silent(state))
             server.run([self._listener])
+            if not server.force_exit:
+                traced()
             if app.agent.busy_opening or server.force_exit:
                 os._exit(0)
 
@@ -466,7 +470,7 @@ def _config(app: App, settings: ServeSettings, share: WorkerShare | None = None)
         lifespan="on",
         interface="asgi3",
         log_config=None,
-        access_log=settings.access_log,
+        access_log=False,  # telemetry.py writes it
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
@@ -541,17 +545,6 @@ def _metrics_folder(workers: int) -> Iterator[None]:
             yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _log_accesses(settings: ServeSettings) -> None:
-    if not settings.access_log:
-        return
-    logger = logging.getLogger("uvicorn.access")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s"))
-        logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,10 @@ class ServeSettings:
     time_limit: float = 5.0  # seconds for a request, its body included
     limit: int = 1000  # most names in one action's result, whatever the request asks for
     max_reply: int = 20_000  # characters in the reply of an MCP tool: about 5,000 tokens
-    access_log: bool = False
+    access_log: bool = False  # a line for each request, and for what became of each question
+    log_format: str = "text"  # or "json", an object a line
+    log_questions: bool = False  # whether questions and answers stand in log lines and traces
+    trace: bool | None = None  # send traces of questions; None: if the environment names a collector
     verify: bool = True  # read all of a large store at the start; without it by block, when a block is first asked
     reload: bool = False  # open the stores again when their files change, as SIGHUP does
     uploads: str | None = None  # a folder for graphs that clients upload; without one they cannot
@@ -105,15 +108,18 @@ class ServeSettings:
                 "`allow_hosts` must be names such as kg.example.org, without http:// or a port, "
                 f"not {self.allow_hosts!r}"
             )
-        for name in ("verify", "reload"):
+        if self.log_format not in ("text", "json"):
+            raise KgwalkError(f"`log_format` must be text or json, not {self.log_format!r}")
+        for name in ("verify", "reload", "access_log", "log_questions"):
             if not isinstance(getattr(self, name), bool):
                 raise KgwalkError(f"`{name}` must be true or false, not {getattr(self, name)!r}")
         if self.uploads is not None and self.workers > 1:
             raise KgwalkError(
                 "`uploads` needs one worker: the others would not know of a new graph; leave out --workers"
             )
-        if not isinstance(self.warm, bool | None):
-            raise KgwalkError(f"`warm` must be true, false or null, not {self.warm!r}")
+        for name in ("warm", "trace"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise KgwalkError(f"`{name}` must be true, false or null, not {getattr(self, name)!r}")
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise KgwalkError("the API key must be printable ASCII: it travels in an HTTP header")
         if self.api_key is not None and (not self.api_key or " " in self.api_key):

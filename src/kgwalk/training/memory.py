@@ -7,21 +7,18 @@ activations again in the backward pass.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from kgwalk.config.runtime import host_free
 from kgwalk.llm.torch_engine.cuda_graphs import gpu_free
 from kgwalk.training.fused import MULTIPLE
 from kgwalk.training.logprobs import CHUNK, TokenScorer
 from kgwalk.training.microbatch import PAIRS, collate
 from kgwalk.types import Flat
 
-ROOT = Path("/")
-UNKNOWN = 0.25  # of the machine's memory, where the system does not say what is free
 PROBE = 32  # tokens
 GPU_SHARE = 0.8  # of what is free once the model and the rollout engine are loaded
 HOST_SHARE = 0.5  # of what is free: a processor's memory is shared with everything else
@@ -94,31 +91,3 @@ def free_bytes(device: str) -> int:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(GPU_SHARE * (gpu_free(device) + unused))
     return int(HOST_SHARE * host_free())
-
-
-# The host's free memory
-
-
-def host_free(root: Path = ROOT) -> int:
-    """Bytes that no program holds and that the container, if any, may still use.
-
-    `root` holds Linux's `proc` and `sys`; on other systems a share of the machine's memory is assumed. psutil would
-    not do: it reads `MemAvailable` too, but not a container's limit (cgroup).
-    """
-    try:
-        lines = dict(line.split(":", 1) for line in (root / "proc/meminfo").read_text().splitlines())
-        free = int(lines["MemAvailable"].split()[0]) * 1024
-    except (OSError, KeyError, ValueError):
-        return int(UNKNOWN * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    left = _left_of_container(root / "sys/fs/cgroup")
-    return free if left is None else min(free, left)
-
-
-def _left_of_container(group: Path) -> int | None:
-    """None where no limit is set or readable. The file cache counts as free, since it gives way."""
-    try:
-        held = int((group / "memory.current").read_text())
-        parts = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-        return max(0, int((group / "memory.max").read_text()) - held + int(parts["inactive_file"]))
-    except (OSError, KeyError, ValueError):  # "max" is no number
-        return None

@@ -74,6 +74,7 @@ from kgwalk.walk.policy import (
 from kgwalk.walk.protocol import Environment, Protocol, Task
 from kgwalk.walk.rollout import Budget, Watch, tokens_used
 from kgwalk.walk.starts import SAYS_NOT, Start, start_of
+from kgwalk.walk.tracing import traced_ask
 from kgwalk.walk.web.search import WebSearch
 
 T = TypeVar("T")
@@ -301,26 +302,30 @@ async def answer_question(
         raise KgwalkError(f"runs must be at least 1, not {runs}")
     if isinstance(protocol, str):
         protocol = protocol_named(protocol)
-    environment = graph if isinstance(graph, Environment) else environment_for(graph, protocol)
-    if web is not None:
-        environment = replace(environment, web=web)
-    if isinstance(topics, Start):
-        start = topics
-    else:  # in a thread: a remote graph is slow, and so is comparing spellings
-        searched = environment.web is not None
-        start = await asyncio.to_thread(start_of, question, environment.graph, topics, protocol=protocol, web=searched)
-    # The id enters the seeds: the same question with the same seed is walked in the same way.
-    id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
-    task = Task(Question(id_, question, start.topics, []), start.topics)
-    sampled = sampling or Sampling(temperature=1.0 if runs > 1 else 0.0)
-    again = asking if asking is not None and runs == 1 else AskSettings()
-    policy = ProtocolPolicy(protocol, engine, budget or Budget(), sampled, confidence, again)
-    episodes = await policy.walk([(task, environment)] * runs, watch)
-    asked = gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
-    if not asked.answers and asked.failure is None and protocol.reads_graph:
-        seen = _last_seen(asked.walk) or start.topics
-        asked.nearest = await asyncio.to_thread(nearest_facts, question, environment.graph, seen)
-    asked.sources = await asyncio.to_thread(sources_behind, asked.evidence, environment.graph)
+    with traced_ask(question, protocol.name, engine) as trace:
+        environment = graph if isinstance(graph, Environment) else environment_for(graph, protocol)
+        if web is not None:
+            environment = replace(environment, web=web)
+        if isinstance(topics, Start):
+            start = topics
+        else:  # in a thread: a remote graph is slow, and so is comparing spellings
+            searched = environment.web is not None
+            start = await asyncio.to_thread(
+                start_of, question, environment.graph, topics, protocol=protocol, web=searched
+            )
+        # The id enters the seeds: the same question with the same seed is walked in the same way.
+        id_ = hashlib.blake2b(question.encode(errors="replace"), digest_size=8).hexdigest()
+        task = Task(Question(id_, question, start.topics, []), start.topics)
+        sampled = sampling or Sampling(temperature=1.0 if runs > 1 else 0.0)
+        again = asking if asking is not None and runs == 1 else AskSettings()
+        policy = ProtocolPolicy(protocol, engine, budget or Budget(), sampled, confidence, again)
+        episodes = await policy.walk([(task, environment)] * runs, trace.following(watch))
+        asked = gathered(question, start, episodes, tokens_used(episodes, engine), time.monotonic() - started)
+        if not asked.answers and asked.failure is None and protocol.reads_graph:
+            seen = _last_seen(asked.walk) or start.topics
+            asked.nearest = await asyncio.to_thread(nearest_facts, question, environment.graph, seen)
+        asked.sources = await asyncio.to_thread(sources_behind, asked.evidence, environment.graph)
+        trace.ends(asked)
     return asked
 
 
