@@ -285,8 +285,8 @@ def _gpus() -> Iterator[str]:
         yield "of NVIDIA, which nvidia-smi does not describe"
         return
     for line in done.stdout.strip().splitlines():
-        name, total, free, driver = [one.strip() for one in line.split(",")]
-        yield f"{name}, {total}, {free} free, driver {driver}"
+        parts = [one.strip() for one in line.rsplit(",", 3)]
+        yield "{}, {}, {} free, driver {}".format(*parts) if len(parts) == 4 else line
 
 
 # Models, adapters, graphs
