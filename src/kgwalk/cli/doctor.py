@@ -42,6 +42,9 @@ EXTRAS = {
     "mcp": "kgwalk mcp",
     "otel": "traces of questions",
     "xlsx": "Excel files as graphs",
+    "neo4j": "graphs in Neo4j and its kin, over Bolt",
+    "duckdb": "tables of DuckDB as graphs",
+    "ladybug": "graphs in Ladybug",
     "png": "figures of reports as PNG",
     "langchain": "a tool for LangChain",
     "llamaindex": "a tool for LlamaIndex",
@@ -285,8 +288,8 @@ def _gpus() -> Iterator[str]:
         yield "of NVIDIA, which nvidia-smi does not describe"
         return
     for line in done.stdout.strip().splitlines():
-        name, total, free, driver = [one.strip() for one in line.split(",")]
-        yield f"{name}, {total}, {free} free, driver {driver}"
+        parts = [one.strip() for one in line.rsplit(",", 3)]
+        yield "{}, {}, {} free, driver {}".format(*parts) if len(parts) == 4 else line
 
 
 # Models, adapters, graphs
