@@ -235,7 +235,7 @@ def test_build_from_stdin_needs_a_format(films: Path, tmp_path: Path) -> None:
         1,
         "",
         "error: stdin has no file name to tell the format\n"
-        "  give --format: tsv csv nt ttl nq jsonld jsonl rog json wikidata neo4j graphml xlsx sqlite\n",
+        "  give --format: tsv csv nt ttl nq jsonld jsonl rog json wikidata neo4j graphml xlsx sqlite duckdb\n",
     )
     done = kgwalk("kg", "build", "-", "--format", "tsv", "-o", "films.kg", "--json", cwd=tmp_path, stdin=text)
     assert (done.status, done.json["triples"]) == (0, 66)

@@ -26,7 +26,7 @@ FREEBASE = [
 
 def test_the_examples_in_the_module() -> None:
     result = doctest.testmod(names_module)
-    assert (result.failed, result.attempted) == (0, 8)
+    assert (result.failed, result.attempted) == (0, 9)
 
 
 def test_addresses_and_prefixes() -> None:
