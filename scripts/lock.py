@@ -12,6 +12,9 @@
     serve.txt       of lock.txt, what `deploy/install.sh` installs: the base, the extras serve and cpu, the two models.
                     `python scripts/lock.py --only clients` writes one of these four alone
 
+frames.txt and llama.txt, of `make test-frames` and `make test-llama`, are written by hand and have no hashes; trl.txt,
+verl.txt and the two of verifiers are environments of their own.
+
 A release's hashes are those of all its files that the index lists, so that one lock serves all systems.
 """
 

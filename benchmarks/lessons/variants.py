@@ -23,7 +23,7 @@ from benchmarks.lessons.lesson import NOT_THERE, Ask, Drawn, Lesson
 from benchmarks.users.run import build
 
 from kgwalk.data.dataset import GRAPH_ID
-from kgwalk.demos.route import kind_calls, sets_named, with_asked, with_numbers
+from kgwalk.demos.route import kind_calls, program_of, sets_named, with_asked, with_numbers
 from kgwalk.kg.store import StoredGraph, open_graph
 from kgwalk.questions.invented.facts import store_of
 from kgwalk.questions.wording.speaker import add_noise
@@ -171,8 +171,7 @@ def _question(
     text = drawn.text.lower() if chance.random() < LOWER else drawn.text
     text = add_noise(text, NOISE, chance) if chance.random() < NOISY else text
     topics, kinds, calls = with_linked_starts(text, drawn, graph)
-    program = [[call.tool, *(f"${a}" if isinstance(a, int) else a for a in call.args)] for call in calls]
-    extra: dict[str, object] = {GRAPH_ID: key, "program": program, "kinds": kinds}
+    extra: dict[str, object] = {GRAPH_ID: key, "program": program_of(calls), "kinds": kinds}
     answers: list[str] = []
     if walked is None:
         extra |= {"answer_kind": "none", "answerable": False}

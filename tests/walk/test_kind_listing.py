@@ -17,10 +17,12 @@ from kgwalk.systems.kgwalk.protocol import Kgwalk, program, run_program
 from kgwalk.types import Call, KgwalkError, Question
 from kgwalk.walk.kind_listing import listed_kinds
 from kgwalk.walk.kinds import kind_named
+from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.queries import query_of
 from kgwalk.walk.queries.program import program_of
 from kgwalk.walk.rollout import rollout
+from kgwalk.walk.sets import SetError
 from kgwalk.walk.starts import NoTopic, start_of
 
 OFFICE = [
@@ -160,3 +162,31 @@ def test_a_question_without_an_answer_has_nothing_to_ask_for(office: StoredGraph
     demos, _ = make_demos([asked], lambda _: office, FULL, settings=DemoSettings(styles=("none",)))
     [demo] = demos
     assert demo.messages[-1]["content"] == "<answer>[]</answer>"
+
+
+class Elsewhere:
+    """A graph far away that tells its classes; to match everything would read all of it."""
+
+    def __init__(self, graph: StoredGraph) -> None:
+        self.graph = graph
+
+    def __getattr__(self, name: str) -> object:
+        if name in ("store", "match", "kind_members"):
+            raise AttributeError(name)
+        return getattr(self.graph, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.graph
+
+    def classes(self) -> tuple[str, list[str]]:
+        return "is_a", ["employees", "products"]
+
+
+def test_of_a_graph_elsewhere_there_are_its_classes_and_no_other_kind(office: StoredGraph) -> None:
+    graph = Elsewhere(office)
+    assert [str(one) for one in listed_kinds(graph, 24)] == ["employees", "products"]  # type: ignore[arg-type]
+    sets = Sets(graph, [], empty=True)  # type: ignore[arg-type]
+    assert sets.made[sets.call("all", ["employees"]) - 1].members == ("Ann", "Bob")
+    for kind in ("thing", "city"):
+        with pytest.raises(SetError, match=f'no kind "{kind}"'):
+            sets.call("all", [kind])

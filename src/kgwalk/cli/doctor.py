@@ -57,7 +57,7 @@ OWN = [f"KGWALK_{name}" for name in ("CACHE", "AGENT", "API_KEY", "GPU_SHARE", "
 OWN += [f"KGWALK_{name}" for name in ("BING_KEY", "BING_URL", "BRAVE_URL", "SEARXNG_URL", "TAVILY_URL")]
 OTHERS = r"(OPENAI|HF|HUGGINGFACE|NEO4J|OTEL|OMP|CUDA|PROMETHEUS|BRAVE|TAVILY|WANDB)_\w+"
 OTHERS += r"|(https?|all|no)_proxy|XDG_CACHE_HOME"
-SECRET = r"KEY|TOKEN|SECRET|PASSW|HEADERS|CREDENTIAL"  # in the name of a variable whose value is not shown
+SECRET = r"KEY|TOKEN|SECRET|PASSW|HEADERS|CREDENTIAL|AUTH"  # in the name of a variable whose value is not shown
 MOST_STORES = 20  # of the current folder that are opened
 MOST_SECONDS = 0.5  # for the size of the cache
 
@@ -448,6 +448,8 @@ def shown(name: str, value: str) -> str:
 
     >>> shown("OPENAI_API_KEY", "sk-1"), shown("HTTPS_PROXY", "http://me:pw@proxy:8080"), shown("HF_HOME", "/hf")
     ('set (not shown)', 'http://(not shown)@proxy:8080', '/hf')
+    >>> shown("http_proxy", "me:pw@proxy:8080"), shown("NEO4J_AUTH", "neo4j/secret")
+    ('(not shown)@proxy:8080', 'set (not shown)')
     """
     if re.search(SECRET, name, re.IGNORECASE):
         return "set (not shown)" if value else "set, but empty"
@@ -459,7 +461,7 @@ def shown(name: str, value: str) -> str:
         entered = "(not shown)@" if "@" in parts.netloc else ""
         place = parts.netloc.rpartition("@")[2]
         return parts._replace(netloc=f"{entered}{place}", query=parts.query and "(not shown)").geturl()
-    return value
+    return f"(not shown)@{value.rpartition('@')[2]}" if "@" in value else value  # me:pw@proxy:8080 has no scheme
 
 
 def _size(count: float) -> str:

@@ -105,6 +105,15 @@ def step_of(tool: str, written: Iterable[str]) -> Call:
     return Call(str(tool), tuple(args))
 
 
+def program_of(steps: Iterable[Call]) -> list[list[str]]:
+    """Steps as a question's `program` writes them: the inverse of `step_of`.
+
+    >>> program_of([Call("intersect", (1, 2))])
+    [['intersect', '$1', '$2']]
+    """
+    return [[step.tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in step.args)] for step in steps]
+
+
 def with_numbers(step: Call, new: Mapping[int, int]) -> Call:
     """The step with its sets called by other numbers.
 
@@ -183,9 +192,7 @@ def with_asked_kind(question: Question, listed: Collection[str], graph: Graph, c
     topics = len(question.topic_entities)
     steps = [step_of(tool, written) for tool, *written in program] if isinstance(program, list) else []
     calls = with_asked(steps, topics + len(named), topics + at + 1, asking)
-    extra["program"] = [
-        [call.tool, *(f"${arg}" if isinstance(arg, int) else arg for arg in call.args)] for call in calls
-    ]
+    extra["program"] = program_of(calls)
     return replace(question, extra=extra)
 
 

@@ -240,7 +240,9 @@ class _Traced(AskTrace):
         self.span.set_attributes(about)
         if asked.stop in FAILED:
             self.span.set_attribute("error.type", str(asked.stop))
-            self.span.set_status(Status(StatusCode.ERROR, asked.failure))
+            self.span.set_status(
+                Status(StatusCode.ERROR, asked.failure if _setup.texts else None)
+            )  # it may quote the question
 
 
 def called(turn: Turn) -> str:
