@@ -84,6 +84,20 @@ def test_hf_is_the_adapter_bit_for_bit(adapter: Path, tmp_path: Path) -> None:
     assert json.loads((half / "config.json").read_text())["dtype"] == "bfloat16"
 
 
+def test_a_model_that_samples_is_exported_as_one_that_walks_greedily(tmp_path: Path) -> None:
+    """As Qwen's folders are. transformers refuses to save a temperature without sampling."""
+    whole = save_tiny(tmp_path / "whole", "qwen2")
+    told = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "bos_token_id": 0, "pad_token_id": 0}
+    (whole / "generation_config.json").write_text(json.dumps(told))
+    folder = export(agent_at(str(whole)), "hf", tmp_path / "hf")
+    said = json.loads((folder / "generation_config.json").read_text())
+    said.pop("transformers_version", None)
+    end = tiny_tokenizer().convert_tokens_to_ids("<|im_end|>")
+    assert {name: value for name, value in said.items() if not name.startswith("_")} == {
+        "bos_token_id": 0, "eos_token_id": [end], "pad_token_id": 0
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("numbers", "off"), [("f32", 1e-5), ("f16", 0.02), ("bf16", 0.15), ("q8_0", 0.3)])
 def test_a_gguf_file_read_back_has_the_same_logits(adapter: Path, tmp_path: Path, numbers: str, off: float) -> None:
     """transformers reads it. These logits are of about 1 to 5, and what differs is the rounding of weights."""

@@ -159,13 +159,19 @@ def export(agent: TrainedAgent, form: str, target: Path, *, numbers: str | None 
 
 
 def save_hf(model: LoadedModel, folder: Path, numbers: str) -> None:
-    """A Hugging Face folder, with the chat template that prompts have, and every token that ends a message."""
+    """A Hugging Face folder, with the chat template that prompts have, and every token that ends a message.
+
+    How it generates is made anew: agents walk greedily, and transformers does not save a greedy one with a temperature.
+    """
     import torch
+    from transformers import GenerationConfig
 
     module: Any = model.module.to(getattr(torch, HF_DTYPES[numbers]))
     module.config.dtype = module.dtype
-    module.generation_config.eos_token_id = sorted(model.tokens.end_ids)
-    module.generation_config.do_sample = False  # agents walk greedily
+    own = module.generation_config
+    module.generation_config = GenerationConfig(
+        bos_token_id=own.bos_token_id, eos_token_id=sorted(model.tokens.end_ids), pad_token_id=own.pad_token_id
+    )
     model.tokens.hf.chat_template = model.tokens.chat_template
     with without_progress_bars():
         module.save_pretrained(str(folder), safe_serialization=True)
