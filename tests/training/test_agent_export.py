@@ -20,7 +20,7 @@ from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.llm.gguf_files import _SPLITS, chat_parts, go_template, modelfile, write_gguf
 from kgwalk.llm.models import LoadedModel, card_folder, load_model
 from kgwalk.llm.tokenizers import HfTokenizer
-from kgwalk.training.export import agent_at, export
+from kgwalk.training.export import agent_at, export, new_folder
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError, Message
@@ -274,6 +274,23 @@ def test_which_agent_is_meant(adapter: Path, tmp_path: Path, store: Any, monkeyp
     assert (agent_at(str(whole)).is_adapter, agent_at(str(whole)).format) == (False, "hf")
     with pytest.raises(KgwalkError, match="there is no run and no adapter nowhere"):
         agent_at("nowhere")
+
+
+def test_the_folder_that_one_stands_in_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-o .` and `-o ..` are no names; a name is, also with dots in its path."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for given in (".", "..", "../../", str(here)):
+        with (
+            pytest.raises(KgwalkError, match="is the current folder, or holds it"),
+            new_folder(Path(given), force=True),
+        ):
+            pytest.fail("there is nothing to write into")
+    with new_folder(Path("../beside"), force=False) as folder:
+        (folder / "config.json").write_text("{}")
+        assert folder.parent == tmp_path
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "here"]
 
 
 def test_what_is_refused(adapter: Path, tmp_path: Path, store: Any) -> None:

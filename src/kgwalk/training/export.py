@@ -215,11 +215,14 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
     """A folder to write into, which becomes `target` at the end. One that is there is replaced only with `force`, and
     only if it holds an agent.
     """
+    shown, target = target, target.resolve()
+    if Path.cwd().resolve().is_relative_to(target):
+        raise KgwalkError(f"{shown} is the current folder, or holds it; give the name of a new folder with -o")
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if taken and not force:
-        raise KgwalkError(f"{target} exists; choose another folder with -o, or replace it with --force")
+        raise KgwalkError(f"{shown} exists; choose another folder with -o, or replace it with --force")
     if taken and not ((target / CARD).is_file() and holds_agent(target)):
-        raise KgwalkError(f"{target} holds something else than an agent, and is not replaced; choose another folder")
+        raise KgwalkError(f"{shown} holds something else than an agent, and is not replaced; choose another folder")
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:
@@ -230,7 +233,7 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
         beside.rename(target)
     except OSError as error:
         raise KgwalkError(
-            f"{target} could not be written: {error.strerror or error}; free some space, or choose another folder"
+            f"{shown} could not be written: {error.strerror or error}; free some space, or choose another folder"
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
