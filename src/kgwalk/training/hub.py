@@ -140,10 +140,13 @@ def pull(
     from kgwalk.data.convert import hub_bars  # brings pyarrow along
 
     with telling_hub_errors(repository, revision=revision), hub_bars(bars):
-        found = Path(snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
-    files = [file for file in sorted(found.iterdir()) if file.is_file() and _travels(file.name)]
+        # to the hub's library `*` is any text, so that `*.json` alone is also those of checkpoint-100/
+        ignored = ["*/*", *NOT_FILES]
+        fetched = snapshot_download(repository, revision=revision, allow_patterns=list(FILES), ignore_patterns=ignored)
+    found = Path(fetched)
+    files = sorted(file for file in found.glob("*") if file.is_file() and _travels(file.name))
     names = {file.name for file in files}
-    ggufs = [name for name in names if name.endswith(".gguf")]
+    ggufs = sorted(name for name in names if name.endswith(".gguf"))
     if not (CONFIG in names or OWN in names or ggufs):
         raise KgwalkError(
             f"{repository} holds no agent: no {CONFIG} of an adapter, no {OWN} of a model and no .gguf file"
