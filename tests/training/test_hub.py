@@ -170,6 +170,26 @@ def test_an_exported_model_travels_too(hub: Hub, run: Path, tmp_path: Path, monk
     assert names == ["Modelfile", "kgwalk.json", file.name]  # a recipe may name code: it stays where it was written
 
 
+def test_a_repository_holds_one_agent(hub: Hub, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter, then a whole model: peft would take the one, transformers the other. Other files stay."""
+    monkeypatch.setenv("KGWALK_CACHE", str(run.parent / "cache"))
+    file = export(agent_at(str(run)), "gguf", tmp_path / "model")
+    others = {"notes.md": b"mine", "figures/f1.json": b"[]", ".gitattributes": b"*.gguf filter=lfs"}
+    hub.repositories["someone/walker"] = kept = Repository(private=False, commits=[others])
+    first, second = called(
+        hub,
+        tmp_path / "home",
+        (WRITER, "push", str(run), "someone/walker", "--json"),
+        (WRITER, "push", str(tmp_path / "model"), "someone/walker"),
+    )
+    assert (first[0], second[0]) == (0, 0), second
+    assert json.loads(first[1])["removed"] == []
+    assert {*kept.commits[1]} > {*others, "adapter_model.safetensors"}
+    assert {*kept.commits[2]} == {*others, "README.md", "kgwalk.json", file.name}
+    assert len(kept.commits) == 3  # there is no moment with both, nor with neither
+    assert "removed, of the agent that was there: adapter_config.json, adapter_model.safetensors, " in second[1]
+
+
 def test_only_an_agents_own_files_are_fetched(hub: Hub, tmp_path: Path) -> None:
     """Not those of a checkpoint below it, nor an optimiser: they may be of many times its size."""
     own = {"b.gguf": b"b", "a.gguf": b"a", "kgwalk.json": b"{}"}

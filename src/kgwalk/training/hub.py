@@ -74,11 +74,12 @@ def push(
 ) -> dict[str, Any]:
     """Uploads the agent in one commit; makes the repository if there is none, private unless `public`.
 
-    One that is there already stays as private or public as it is. Returns its name, address, commit and files.
+    One that is there already stays as private or public as it is, and holds this agent alone: files of another that
+    have no successor go in the same commit. Returns its name, address, commit, files, and those that went.
     """
     need("huggingface_hub")
     import huggingface_hub
-    from huggingface_hub import CommitOperationAdd, HfApi, constants
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 
     from kgwalk.data.convert import hub_bars  # brings pyarrow along
 
@@ -98,7 +99,10 @@ def push(
         CommitOperationAdd(name, what if isinstance(what, bytes) else str(what)) for name, what in contents.items()
     ]
     with telling_hub_errors(named, writes=True), hub_bars(bars):
-        commit = api.create_commit(named, added, commit_message=message or f"An agent by kgwalk: {agent.format}")
+        there = api.list_repo_files(named)
+        removed = sorted(name for name in there if "/" not in name and _travels(name) and name not in contents)
+        changes = [*added, *map(CommitOperationDelete, removed)]
+        commit = api.create_commit(named, changes, commit_message=message or f"An agent by kgwalk: {agent.format}")
         is_private = bool(api.model_info(named).private)
     sizes = [len(what) if isinstance(what, bytes) else what.stat().st_size for what in contents.values()]
     return {
@@ -107,6 +111,7 @@ def push(
         "private": is_private,
         "commit": commit.oid,
         "files": sorted(contents),
+        "removed": removed,
         "bytes": sum(sizes),
     }
 
