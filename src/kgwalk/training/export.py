@@ -169,7 +169,7 @@ def save_hf(model: LoadedModel, folder: Path, numbers: str) -> None:
     module: Any = model.module.to(getattr(torch, HF_DTYPES[numbers]))
     module.config.dtype = module.dtype
     own = module.generation_config
-    module.generation_config = GenerationConfig(
+    module.generation_config = GenerationConfig(  # type: ignore[no-untyped-call,unused-ignore]
         bos_token_id=own.bos_token_id, eos_token_id=sorted(model.tokens.end_ids), pad_token_id=own.pad_token_id
     )
     model.tokens.hf.chat_template = model.tokens.chat_template

@@ -101,8 +101,9 @@ def push(
     with telling_hub_errors(named, writes=True), hub_bars(bars):
         there = api.list_repo_files(named)
         removed = sorted(name for name in there if "/" not in name and _travels(name) and name not in contents)
-        changes = [*added, *map(CommitOperationDelete, removed)]
-        commit = api.create_commit(named, changes, commit_message=message or f"An agent by kgwalk: {agent.format}")
+        gone = [CommitOperationDelete(name) for name in removed]
+        said = message or f"An agent by kgwalk: {agent.format}"
+        commit = api.create_commit(named, [*added, *gone], commit_message=said)
         is_private = bool(api.model_info(named).private)
     sizes = [len(what) if isinstance(what, bytes) else what.stat().st_size for what in contents.values()]
     return {
