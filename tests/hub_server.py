@@ -161,6 +161,8 @@ class HubHandler(http.server.BaseHTTPRequestHandler):
                 files[value["path"]] = self.hub.objects[value["oid"]]
             elif line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
         repository.commits.append(files)
         told = {
             "success": True,

@@ -398,6 +398,32 @@ def test_a_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
     assert extracted(tmp_path, REPLIES, only, replace=True).dropped["other_relation"] == 5
 
 
+def test_starting_over_keeps_the_old_replies_until_there_is_a_new_one(tmp_path: Path, cli: Cli) -> None:
+    """They were paid for: a wrong name of a model, or a second option by mistake, must not cost them."""
+    place, kept = documents(tmp_path), tmp_path / "t.replies.jsonl"
+    extracted(tmp_path, REPLIES)
+    before = kept.read_bytes()
+    line = ("kg", "extract", place, "-o", tmp_path / "t.tsv", "--model", "script")
+    both = cli(*line, "--resume", "--force")
+    assert both.status == 2
+    assert "--resume keeps the replies and --force starts over" in both.stderr
+    with pytest.raises(KgwalkError, match="give one of them"):
+        extracted(tmp_path, REPLIES, resume=True, replace=True)
+
+    def missing() -> Engine:
+        raise KgwalkError("no such model")
+
+    found = passages_of(read_documents([place]))
+    with pytest.raises(KgwalkError, match="no such model"):
+        extract(found, missing, tmp_path / "t.tsv", ExtractSettings("scirpt"), replace=True)
+    assert kept.read_bytes() == before
+    with pytest.raises(KeyError, match="Rain"):  # the second passage has no reply
+        extracted(tmp_path, {"Big": "none"}, ExtractSettings("new"), replace=True)
+    head, *replies = [json.loads(row) for row in kept.read_text().splitlines()]
+    assert (head["model"], [reply["text"] for reply in replies]) == ("new", ["none"])
+    assert not [*tmp_path.glob(".*.partial")]
+
+
 def test_given_relations_stand_in_the_prompt_and_the_report(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("# of films\ndirector\n\n  release   year\ndirector\n")
     assert read_relations(tmp_path / "r.txt") == ("director", "release year")

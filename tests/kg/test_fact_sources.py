@@ -107,6 +107,26 @@ def test_updates_and_compaction_leave_them_valid(tmp_path: Path) -> None:
     assert verify_sources(store) == open_graph(store).store.folder.header["sources"] == 3
 
 
+def test_a_document_that_is_read_again_is_quoted_as_it_is_now(tmp_path: Path) -> None:
+    """Its sentence changed, and all behind it moved; what other documents say of the fact stays, and its order."""
+    listed = FactSource("list.txt", 0, 22, "Penny Marshall: Big...")
+    store = films(tmp_path, row(DIRECTED, listed))
+    now = "Big is a film by Penny Marshall, of 1988."
+    of_big = FactSource("big.md", 0, len(now), now, "Big")
+    again = FactSource("big.md", 99, 110, "She made it", "Big")  # and a second sentence, new
+    said = [row(DIRECTED, of_big), row(DIRECTED, again), row(STARRED, OF_CAST)]
+    more = write(tmp_path / "more.tsv", [DIRECTED, STARRED], said)
+    assert update(store, [more]).sources == 2
+    assert behind(store, DIRECTED, STARRED) == {DIRECTED: [listed, of_big, again], STARRED: [OF_CAST]}
+    assert update(store, [more]).sources == 0  # the same once more changes nothing
+    assert behind(store, DIRECTED) == {DIRECTED: [listed, of_big, again]}
+    # the same place, another title: the address of a row is no reason to keep what it says
+    titled = FactSource("big.md", 0, len(now), now, "Big (film)")
+    update(store, [write(tmp_path / "more.tsv", [DIRECTED], [row(DIRECTED, titled)])])
+    assert behind(store, DIRECTED) == {DIRECTED: [listed, titled]}
+    assert verify_sources(store) == 3
+
+
 def test_a_line_that_is_none_is_refused_with_its_place_and_nothing_is_built(tmp_path: Path) -> None:
     for wrong, why in (
         ({"fact": ["Big", "director"], "document": "x", "start": 0, "end": 1, "sentence": "x"}, "not enough values"),

@@ -20,7 +20,7 @@ from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.llm.gguf_files import _SPLITS, chat_parts, go_template, modelfile, write_gguf
 from kgwalk.llm.models import LoadedModel, card_folder, load_model
 from kgwalk.llm.tokenizers import HfTokenizer
-from kgwalk.training.export import agent_at, export
+from kgwalk.training.export import agent_at, export, new_folder
 from kgwalk.training.model import PolicyModel
 from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError, Message
@@ -82,6 +82,20 @@ def test_hf_is_the_adapter_bit_for_bit(adapter: Path, tmp_path: Path) -> None:
     assert set(plain.generation_config.eos_token_id) == before.tokens.end_ids
     half = export(agent_at(str(adapter)), "hf", tmp_path / "half", numbers="bf16")
     assert json.loads((half / "config.json").read_text())["dtype"] == "bfloat16"
+
+
+def test_a_model_that_samples_is_exported_as_one_that_walks_greedily(tmp_path: Path) -> None:
+    """As Qwen's folders are. transformers refuses to save a temperature without sampling."""
+    whole = save_tiny(tmp_path / "whole", "qwen2")
+    told = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "bos_token_id": 0, "pad_token_id": 0}
+    (whole / "generation_config.json").write_text(json.dumps(told))
+    folder = export(agent_at(str(whole)), "hf", tmp_path / "hf")
+    said = json.loads((folder / "generation_config.json").read_text())
+    said.pop("transformers_version", None)
+    end = tiny_tokenizer().convert_tokens_to_ids("<|im_end|>")
+    assert {name: value for name, value in said.items() if not name.startswith("_")} == {
+        "bos_token_id": 0, "eos_token_id": [end], "pad_token_id": 0
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("numbers", "off"), [("f32", 1e-5), ("f16", 0.02), ("bf16", 0.15), ("q8_0", 0.3)])
@@ -260,6 +274,23 @@ def test_which_agent_is_meant(adapter: Path, tmp_path: Path, store: Any, monkeyp
     assert (agent_at(str(whole)).is_adapter, agent_at(str(whole)).format) == (False, "hf")
     with pytest.raises(KgwalkError, match="there is no run and no adapter nowhere"):
         agent_at("nowhere")
+
+
+def test_the_folder_that_one_stands_in_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-o .` and `-o ..` are no names; a name is, also with dots in its path."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for given in (".", "..", "../../", str(here)):
+        with (
+            pytest.raises(KgwalkError, match="is the current folder, or holds it"),
+            new_folder(Path(given), force=True),
+        ):
+            pytest.fail("there is nothing to write into")
+    with new_folder(Path("../beside"), force=False) as folder:
+        (folder / "config.json").write_text("{}")
+        assert folder.parent == tmp_path
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "here"]
 
 
 def test_what_is_refused(adapter: Path, tmp_path: Path, store: Any) -> None:

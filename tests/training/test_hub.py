@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hub_server import READER, WRITER, Hub, hub_server
+from hub_server import READER, WRITER, Hub, Repository, hub_server
 from kgwalk.training.export import agent_at, export
 from kgwalk.training.hub import datasets_of, model_card, on_hub
 from kgwalk.training.model import PolicyModel
@@ -168,6 +168,49 @@ def test_an_exported_model_travels_too(hub: Hub, run: Path, tmp_path: Path, monk
     assert f"ask it: kgwalk ask 'YOUR QUESTION' --model {back}/{file.name}" in fetched[1]
     names = sorted(path.name for path in Path(back).iterdir())
     assert names == ["Modelfile", "kgwalk.json", file.name]  # a recipe may name code: it stays where it was written
+
+
+def test_a_repository_holds_one_agent(hub: Hub, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter, then a whole model: peft would take the one, transformers the other. Other files stay."""
+    monkeypatch.setenv("KGWALK_CACHE", str(run.parent / "cache"))
+    file = export(agent_at(str(run)), "gguf", tmp_path / "model")
+    others = {"notes.md": b"mine", "figures/f1.json": b"[]", ".gitattributes": b"*.gguf filter=lfs"}
+    hub.repositories["someone/walker"] = kept = Repository(private=False, commits=[others])
+    first, second = called(
+        hub,
+        tmp_path / "home",
+        (WRITER, "push", str(run), "someone/walker", "--json"),
+        (WRITER, "push", str(tmp_path / "model"), "someone/walker"),
+    )
+    assert (first[0], second[0]) == (0, 0), second
+    assert json.loads(first[1])["removed"] == []
+    assert {*kept.commits[1]} > {*others, "adapter_model.safetensors"}
+    assert {*kept.commits[2]} == {*others, "README.md", "kgwalk.json", file.name}
+    assert len(kept.commits) == 3  # there is no moment with both, nor with neither
+    assert "removed, of the agent that was there: adapter_config.json, adapter_model.safetensors, " in second[1]
+
+
+def test_only_an_agents_own_files_are_fetched(hub: Hub, tmp_path: Path) -> None:
+    """Not those of a checkpoint below it, nor an optimiser: they may be of many times its size."""
+    own = {"b.gguf": b"b", "a.gguf": b"a", "kgwalk.json": b"{}"}
+    others = {"checkpoint-100/optimizer.safetensors": b"moments", "checkpoint-100/config.json": b"{}"}
+    others |= {"optimizer.safetensors": b"moments", "trainer_state.json": b"{}", "README.md": b"# b"}
+    hub.repositories["someone/b"] = Repository(private=False, commits=[own | others])
+    hub.repositories["someone/c"] = Repository(private=False, commits=[others])
+    back = str(tmp_path / "back")
+    fetched, nothing = called(
+        hub,
+        tmp_path / "home",
+        ("", "pull", "someone/b", "-o", back, "--json"),
+        ("", "pull", "someone/c", "-o", str(tmp_path / "c")),
+    )
+    assert fetched[0] == 0, fetched
+    assert json.loads(fetched[1])["ask"] == f"--model {back}/a.gguf"  # the first by name, whatever order they came in
+    assert sorted(path.name for path in Path(back).iterdir()) == sorted(own)
+    asked = {one.partition("/resolve/")[2].partition("/")[2] for one in hub.asked if "/resolve/" in one}
+    assert asked == {*own}
+    assert nothing[0] == 1
+    assert "someone/c holds no agent" in nothing[2]
 
 
 def test_what_is_said_when_it_fails(hub: Hub, run: Path, tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ def push(
         return
     seen = "private" if told["private"] else "public"
     out.print(f"{told['url']}: {counted(len(told['files']), 'file')}, {size(told['bytes'])}, {seen}", soft_wrap=True)
+    if told["removed"]:
+        out.print(f"removed, of the agent that was there: {', '.join(told['removed'])}", soft_wrap=True)
     out.print(f"fetch it: kgwalk pull {told['repository']}", soft_wrap=True)
 
 

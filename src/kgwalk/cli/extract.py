@@ -68,6 +68,8 @@ def extract(
     from kgwalk.evaluation.text_facts.extract import extract as extract_facts
     from kgwalk.llm.engine import check_kind, open_engine
 
+    if resume and force:
+        raise typer.BadParameter("--resume keeps the replies and --force starts over; give one of them")
     check_kind(engine)
     asked = () if relations is None else read_relations(relations)
     settings = ExtractSettings(model, adapter or "", asked, max_tokens, near)

@@ -5,9 +5,10 @@
     {"alias": "P. Marshall", "of": "Penny Marshall"}
 
 A file `facts.sources.jsonl` of such lines beside `facts.tsv` is taken along when a store is built from the TSV, or
-updated by it. In the store's folder it becomes `sources.sqlite`, which holds sources by the names of a fact. Updates
-leave it valid: a fact that was removed is not asked for, and one that a merge moved is found by the name that it was
-read with. A store that is compacted takes it over. Aliases become further names of the store's entities.
+updated by it. In the store's folder it becomes `sources.sqlite`, which holds sources by the names of a fact. What a
+later file says of a fact and a document takes the place of what was known of the two: the document was read again.
+Updates leave the rest valid: a fact that was removed is not asked for, and one that a merge moved is found by the name
+that it was read with. A store that is compacted takes it over. Aliases become further names of the store's entities.
 
 Each row has a checksum of its own, so a changed byte is an error and never another quotation.
 """
@@ -37,11 +38,16 @@ SOURCES = "sources.sqlite"  # in the store's folder
 MOST_SHOWN = 3  # sources of one fact that an answer shows
 _FORM = 'a line is {"fact": [head, relation, tail], "document", "start", "end", "sentence"} or {"alias", "of"}'
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS sources (
+CREATE {kind} TABLE IF NOT EXISTS {name} (
     head TEXT, relation TEXT, tail TEXT, document TEXT, title TEXT, url TEXT, start INTEGER, stop INTEGER,
     sentence TEXT, xxh3 TEXT, UNIQUE (head, relation, tail, document, start, stop)
 )
 """
+_OLD = """
+DELETE FROM main.sources WHERE (head, relation, tail, document) IN (SELECT head, relation, tail, document FROM newer)
+AND (head, relation, tail, document, start, stop, xxh3)
+NOT IN (SELECT head, relation, tail, document, start, stop, xxh3 FROM newer)
+"""  # of a document that was read again: its rows that are not as they were
 _COLUMNS = "head, relation, tail, document, title, url, start, stop, sentence"
 
 
@@ -112,7 +118,8 @@ def _text(row: Any, key: str) -> str:
 def add_sources(folder: Path, files: Iterable[Path], is_name: Callable[[str], bool]) -> tuple[int, dict[str, str]]:
     """Put files of sources into a store's folder: how many sources are new, and the aliases that may be given.
 
-    An alias is one only if its entity is there and nothing else has the name.
+    A fact and a document that the files name have the rows of the files alone, and none of an earlier reading. An alias
+    is one only if its entity is there and nothing else has the name.
     """
     aliases: dict[str, str] = {}
 
@@ -127,11 +134,16 @@ def add_sources(folder: Path, files: Iterable[Path], is_name: Callable[[str], bo
 
     path = folder / SOURCES
     with closing(sqlite3.connect(path, timeout=60)) as db, db:
-        db.execute(_SCHEMA)
-        before = db.total_changes
-        every = rows()
+        db.execute(_SCHEMA.format(kind="", name="sources"))
+        db.execute(_SCHEMA.format(kind="TEMP", name="newer"))
+        into = "sources" if db.execute("SELECT 1 FROM main.sources LIMIT 1").fetchone() is None else "newer"
+        before, every = db.total_changes, rows()
         while some := list(islice(every, 10_000)):
-            db.executemany(f"INSERT OR IGNORE INTO sources VALUES ({', '.join('?' * 10)})", some)
+            db.executemany(f"INSERT OR IGNORE INTO {into} VALUES ({', '.join('?' * 10)})", some)
+        if into == "newer":
+            db.execute(_OLD)
+            before = db.total_changes
+            db.execute("INSERT OR IGNORE INTO main.sources SELECT * FROM newer ORDER BY rowid")
         return db.total_changes - before, aliases
 
 

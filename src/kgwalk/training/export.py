@@ -159,13 +159,19 @@ def export(agent: TrainedAgent, form: str, target: Path, *, numbers: str | None 
 
 
 def save_hf(model: LoadedModel, folder: Path, numbers: str) -> None:
-    """A Hugging Face folder, with the chat template that prompts have, and every token that ends a message."""
+    """A Hugging Face folder, with the chat template that prompts have, and every token that ends a message.
+
+    How it generates is made anew: agents walk greedily, and transformers does not save a greedy one with a temperature.
+    """
     import torch
+    from transformers import GenerationConfig
 
     module: Any = model.module.to(getattr(torch, HF_DTYPES[numbers]))
     module.config.dtype = module.dtype
-    module.generation_config.eos_token_id = sorted(model.tokens.end_ids)
-    module.generation_config.do_sample = False  # agents walk greedily
+    own = module.generation_config
+    module.generation_config = GenerationConfig(  # type: ignore[no-untyped-call,unused-ignore]
+        bos_token_id=own.bos_token_id, eos_token_id=sorted(model.tokens.end_ids), pad_token_id=own.pad_token_id
+    )
     model.tokens.hf.chat_template = model.tokens.chat_template
     with without_progress_bars():
         module.save_pretrained(str(folder), safe_serialization=True)
@@ -209,11 +215,14 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
     """A folder to write into, which becomes `target` at the end. One that is there is replaced only with `force`, and
     only if it holds an agent.
     """
+    shown, target = target, target.resolve()
+    if Path.cwd().resolve().is_relative_to(target):
+        raise KgwalkError(f"{shown} is the current folder, or holds it; give the name of a new folder with -o")
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if taken and not force:
-        raise KgwalkError(f"{target} exists; choose another folder with -o, or replace it with --force")
+        raise KgwalkError(f"{shown} exists; choose another folder with -o, or replace it with --force")
     if taken and not ((target / CARD).is_file() and holds_agent(target)):
-        raise KgwalkError(f"{target} holds something else than an agent, and is not replaced; choose another folder")
+        raise KgwalkError(f"{shown} holds something else than an agent, and is not replaced; choose another folder")
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:
@@ -224,7 +233,7 @@ def new_folder(target: Path, *, force: bool) -> Iterator[Path]:
         beside.rename(target)
     except OSError as error:
         raise KgwalkError(
-            f"{target} could not be written: {error.strerror or error}; free some space, or choose another folder"
+            f"{shown} could not be written: {error.strerror or error}; free some space, or choose another folder"
         ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)

@@ -74,11 +74,12 @@ def push(
 ) -> dict[str, Any]:
     """Uploads the agent in one commit; makes the repository if there is none, private unless `public`.
 
-    One that is there already stays as private or public as it is. Returns its name, address, commit and files.
+    One that is there already stays as private or public as it is, and holds this agent alone: files of another that
+    have no successor go in the same commit. Returns its name, address, commit, files, and those that went.
     """
     need("huggingface_hub")
     import huggingface_hub
-    from huggingface_hub import CommitOperationAdd, HfApi, constants
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 
     from kgwalk.data.convert import hub_bars  # brings pyarrow along
 
@@ -98,7 +99,11 @@ def push(
         CommitOperationAdd(name, what if isinstance(what, bytes) else str(what)) for name, what in contents.items()
     ]
     with telling_hub_errors(named, writes=True), hub_bars(bars):
-        commit = api.create_commit(named, added, commit_message=message or f"An agent by kgwalk: {agent.format}")
+        there = api.list_repo_files(named)
+        removed = sorted(name for name in there if "/" not in name and _travels(name) and name not in contents)
+        gone = [CommitOperationDelete(name) for name in removed]
+        said = message or f"An agent by kgwalk: {agent.format}"
+        commit = api.create_commit(named, [*added, *gone], commit_message=said)
         is_private = bool(api.model_info(named).private)
     sizes = [len(what) if isinstance(what, bytes) else what.stat().st_size for what in contents.values()]
     return {
@@ -107,6 +112,7 @@ def push(
         "private": is_private,
         "commit": commit.oid,
         "files": sorted(contents),
+        "removed": removed,
         "bytes": sum(sizes),
     }
 
@@ -140,10 +146,13 @@ def pull(
     from kgwalk.data.convert import hub_bars  # brings pyarrow along
 
     with telling_hub_errors(repository, revision=revision), hub_bars(bars):
-        found = Path(snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
-    files = [file for file in sorted(found.iterdir()) if file.is_file() and _travels(file.name)]
+        # to the hub's library `*` is any text, so that `*.json` alone is also those of checkpoint-100/
+        ignored = ["*/*", *NOT_FILES]
+        fetched = snapshot_download(repository, revision=revision, allow_patterns=list(FILES), ignore_patterns=ignored)
+    found = Path(fetched)
+    files = sorted(file for file in found.glob("*") if file.is_file() and _travels(file.name))
     names = {file.name for file in files}
-    ggufs = [name for name in names if name.endswith(".gguf")]
+    ggufs = sorted(name for name in names if name.endswith(".gguf"))
     if not (CONFIG in names or OWN in names or ggufs):
         raise KgwalkError(
             f"{repository} holds no agent: no {CONFIG} of an adapter, no {OWN} of a model and no .gguf file"

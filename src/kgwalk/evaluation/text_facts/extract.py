@@ -124,22 +124,27 @@ class PassageReply(NamedTuple):
 
 
 class Replies:
-    """The replies so far, in a file that only grows."""
+    """The replies so far, in a file that only grows.
+
+    With `replace` it is a new file, which takes the old one's place with its first reply: the old ones were paid for,
+    and a model that does not open gives no others.
+    """
 
     def __init__(self, path: Path, settings: ExtractSettings, *, resume: bool, replace: bool) -> None:
         self.path = path
         self.of: dict[str, PassageReply] = {}
         wanted = settings.of_replies()
-        if path.exists() and replace:
-            path.unlink()
-        rows = read_rows(path, hint="take the file away, or start over with --force")
+        self._beside = path.with_name(f".{path.name}.partial") if replace and path.exists() else None
+        rows = iter(()) if replace else read_rows(path, hint="take the file away, or start over with --force")
         head = next(rows, None)
         if head is not None:
             if not resume:
                 raise KgwalkError(f"{path} has replies already: --resume goes on with them, --force starts over")
             self._check(head, wanted)
             self.of = {str(row["passage"]): _reply_from(row, path) for row in rows}
-        self._file = RowFile(path)
+        if self._beside is not None:
+            self._beside.unlink(missing_ok=True)
+        self._file = RowFile(self._beside or path)
         if head is None:
             self._file.add({"kgwalk": "replies", **wanted})
 
@@ -151,10 +156,16 @@ class Replies:
 
     def add(self, passage: TextPassage, reply: PassageReply) -> None:
         self._file.add({"passage": passage.key, **reply._asdict()})
+        if self._beside is not None:
+            self._file.close()
+            self._beside.replace(self.path)
+            self._file, self._beside = RowFile(self.path), None
         self.of[passage.key] = reply
 
     def close(self) -> None:
         self._file.close()
+        if self._beside is not None:
+            self._beside.unlink(missing_ok=True)
 
 
 def _reply_from(row: Mapping[str, Any], path: Path) -> PassageReply:
@@ -273,6 +284,8 @@ def extract(
     `engine` opens the model; it is called only if there is a passage to ask for, and what it gives is closed here.
     """
     started = time.monotonic()
+    if resume and replace:
+        raise KgwalkError("--resume keeps the replies and --force starts over; give one of them")
     if output.suffix != ".tsv":
         raise KgwalkError(f"the triples are written as TSV; give a file that ends in .tsv, not {output.name}")
     if not any(passage.text.strip() for passage in passages):
