@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from kgwalk.kg.cypher import CypherGraph, graph_over
 from kgwalk.kg.cypher_schema import SAMPLED, SHOWN, Row, quoted
+from kgwalk.kg.store import shown_address
 from kgwalk.types import InputError, KgwalkError, RemoteError
 
 if TYPE_CHECKING:
@@ -46,13 +47,13 @@ def open_bolt(address: str) -> CypherGraph:
     if not parts.hostname:
         given = os.environ.get("NEO4J_URI") or DEFAULT
         if not urlsplit(given).hostname:
-            raise InputError("NEO4J_URI names no host", text=given, hint=f"as in {DEFAULT}")
+            raise InputError("NEO4J_URI names no host", text=shown_address(given), hint=f"as in {DEFAULT}")
         return open_bolt(given + ("&" if "?" in given else "?") * bool(parts.query) + parts.query)
     said = parse_qs(parts.query, keep_blank_values=True)
     routing = urlencode([(name, one) for name, given in said.items() if name not in SETTINGS for one in given])
     engine = BoltEngine(
         f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{'?' * bool(routing)}{routing}",
-        shown=_shown(address),
+        shown=shown_address(address).partition("?")[0],
         user=unquote(parts.username or "") or os.environ.get("NEO4J_USERNAME", ""),
         password=unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", ""),
         database=unquote(parts.path.strip("/")) or os.environ.get("NEO4J_DATABASE") or None,
@@ -61,19 +62,13 @@ def open_bolt(address: str) -> CypherGraph:
     return graph_over(engine, said)
 
 
-def _shown(address: str) -> str:
-    """An address without the name and password in it."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def _seconds(address: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise InputError(f"timeout={text}: expected seconds", text=_shown(address))
+        raise InputError(f"timeout={text}: expected seconds", text=shown_address(address))
     return seconds
 
 
