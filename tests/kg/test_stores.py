@@ -266,6 +266,44 @@ def test_a_step_takes_as_many_queries_for_a_thousand_as_for_ten(server: ArcadeDb
     assert sum(many) <= 6 * len(program)
 
 
+# --- what the driver brings, and what is written meanwhile
+
+
+def test_a_point_is_no_fact() -> None:
+    spatial = pytest.importorskip("neo4j.spatial", reason=NO_DRIVER)
+    from kgwalk.kg.bolt import _plain_row
+
+    point = spatial.WGS84Point((9.19, 45.46))  # a tuple to Python
+    assert _plain_row([point, [1, point], "Milan"]) == [None, [1, None], "Milan"]
+
+
+@pytest.mark.parametrize("address", ["neo4j:///movies", "bolt://me:secret@", "neo4j://me@/movies"])
+def test_a_database_or_a_user_needs_a_host(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:1")  # whose default database would be asked
+    with pytest.raises(InputError, match="needs a host") as refused:
+        open_bolt(address)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_node_made_while_all_is_read(server: ArcadeDb, signed_in: None) -> None:
+    import neo4j
+
+    address = filled(server, "growing", "CREATE (:Person {name: 'Ann'})-[:KNOWS]->(:Person {name: 'Bob'})")
+    with open_bolt(address) as graph:
+        facts = graph.match()
+        found = [next(facts)]  # the nodes are named by now
+        uri, _, database = address.rpartition("/")
+        with (
+            neo4j.GraphDatabase.driver(uri, auth=("root", PASSWORD)) as driver,
+            driver.session(database=database) as session,
+        ):
+            query = "MATCH (a:Person {name: 'Ann'}) CREATE (a)-[:KNOWS]->(:Person {name: 'Cleo'})"
+            session.run(query).consume()
+        found += facts
+    assert {Triple("Ann", "KNOWS", "Bob"), Triple("Ann", "is_a", "Person")} <= set(found)
+    assert Triple("Cleo", "is_a", "Person") in found  # whose label is read after the relationships
+
+
 # --- as a store, and on the command line
 
 

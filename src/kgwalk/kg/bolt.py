@@ -45,6 +45,11 @@ def open_bolt(address: str) -> CypherGraph:
     """The graph at an address; `neo4j://` alone is the one that NEO4J_URI names."""
     parts = urlsplit(address)
     if not parts.hostname:
+        if parts.netloc or parts.path.strip("/"):  # a database or a person of another server than was meant
+            hint = f"as in {parts.scheme}://HOST{parts.path}, with the host of NEO4J_URI or another"
+            raise InputError(
+                "an address with a database or a user needs a host", text=shown_address(address), hint=hint
+            )
         given = os.environ.get("NEO4J_URI") or DEFAULT
         if not urlsplit(given).hostname:
             raise InputError("NEO4J_URI names no host", text=shown_address(given), hint=f"as in {DEFAULT}")
@@ -232,11 +237,13 @@ def _plain_row(values: list[Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of the driver as one of Python: its dates, in lists too."""
+    """A value of the driver as one of Python: its dates, in lists too; None for a point, which has no text."""
     if value is None or isinstance(value, str | int | float | date | datetime | time):
         return value
     if isinstance(value, list):
         return [_plain(one) for one in value]
+    if isinstance(value, tuple) and hasattr(value, "srid"):  # else its coordinates were a list of values
+        return None
     if hasattr(value, "to_native"):
         try:
             return value.to_native()
