@@ -496,6 +496,29 @@ def test_a_database_that_changed_is_read_again(tmp_path: Path) -> None:
         assert "Verdi" in load_graph(address)
 
 
+def test_tables_beside_a_virtual_one(tmp_path: Path) -> None:
+    """A virtual table keeps what it holds in tables called after it; others may be called so, too."""
+    with closing(sqlite3.connect(tmp_path / "films.db")) as database:
+        database.executescript("""
+            CREATE VIRTUAL TABLE film USING fts5(title);
+            CREATE TABLE film_actor (film VARCHAR PRIMARY KEY, actor VARCHAR);
+            INSERT INTO film VALUES ('Big');
+            INSERT INTO film_actor VALUES ('Big', 'Tom Hanks');
+        """)
+    graph = load_graph(f"sqlite:///{tmp_path / 'films.db'}")
+    assert set(graph.match()) == {Triple("Big", "actor", "Tom Hanks"), Triple("Big", "is_a", "film_actor")}
+
+
+def test_an_update_of_a_store_from_an_address(tmp_path: Path, cli: Cli) -> None:
+    address = sqlite_shop(tmp_path / "shop.db")
+    assert cli("kg", "build", address, "-o", tmp_path / "shop.kg").status == 0
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("INSERT INTO suppliers VALUES (4, 'Verdi', 'Italy')")
+        database.commit()
+    assert cli("kg", "update", tmp_path / "shop.kg", address, "--json").json["added"] == 3  # country, id, is_a
+    assert cli("kg", "update", tmp_path / "shop.kg", "--remove", address, "--json").json["triples"] == 0
+
+
 def test_a_walk_over_a_database(tmp_path: Path, cli: Cli) -> None:
     address = sqlite_shop(tmp_path / "shop.db")
     program = 'head_entities("Italy", "country"); head_entities($1, "supplier_id"); argmax($2, "price")'
