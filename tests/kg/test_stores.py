@@ -18,6 +18,7 @@ from benchmarks.queries import PASSWORD, ArcadeDb
 from commands import Cli
 from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.kg.bolt import open_bolt
+from kgwalk.kg.build import build
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
 from kgwalk.types import InputError, Neighbors, RemoteError, StoreError, Triple, UnknownEntity, UnknownRelation
@@ -283,6 +284,35 @@ def test_a_database_or_a_user_needs_a_host(address: str, monkeypatch: pytest.Mon
     with pytest.raises(InputError, match="needs a host") as refused:
         open_bolt(address)
     assert "secret" not in str(refused.value)
+
+
+def test_times_are_those_of_the_same_data_as_csv(server: ArcadeDb, signed_in: None, tmp_path: Path) -> None:
+    held: list[dict[str, Any]] = [
+        {"began": 1990, "endedOn": 1995},
+        {"timestamp": "2013-02-18", "at": "home"},
+        {"validFrom": 2001, "to_year": 2003},
+        {"point in time": 1999},
+        {"year": 1988, "date": "1988-06-03"},
+        {"time": 130},
+        {"role": "Jim"},
+    ]
+    queries, files = [], [tmp_path / "people.csv"]
+    files[0].write_text("id:ID,name,:LABEL\na,Ann,Person\nb,Bob,Person\n")
+    for number, one in enumerate(held):
+        told = ", ".join(f"`{name}`: {value!r}" for name, value in one.items())
+        queries.append(
+            f"MERGE (a:Person {{name: 'Ann'}}) MERGE (b:Person {{name: 'Bob'}}) CREATE (a)-[:R{number} {{{told}}}]->(b)"
+        )
+        files.append(tmp_path / f"R{number}.csv")
+        files[-1].write_text(
+            f":START_ID,:TYPE,:END_ID,{','.join(one)}\na,R{number},b,{','.join(map(str, one.values()))}\n"
+        )
+    build(files, tmp_path / "csv.kg")
+    with open_bolt(filled(server, "times", *queries)) as graph:
+        over_bolt = {fact.relation: fact.time for fact in graph.match(head="Ann", tail="Bob")}
+    from_csv = {fact.relation: fact.time for fact in open_graph(tmp_path / "csv.kg").match(head="Ann", tail="Bob")}
+    times = ["1990..1995", "2013-02-18", "2001..2003", "1999", "1988-06-03", "", ""]
+    assert over_bolt == from_csv == {f"R{number}": time for number, time in enumerate(times)}
 
 
 def test_a_node_made_while_all_is_read(server: ArcadeDb, signed_in: None) -> None:
