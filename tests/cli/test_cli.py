@@ -935,3 +935,26 @@ def test_a_program_that_is_wrong(cli: Callable[..., Done], program: str, why: st
     done = cli("kg", "walk", "world", program)
     assert done.status == 1
     assert why in done.stderr
+
+
+# --- graphs elsewhere
+
+
+@pytest.mark.parametrize("password", ["secret", "se/cret"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["serve", "--graph", "bolt://me:{}@db.example/movies"],
+        ["serve", "--graph", "films=bolt://me:{}@db.example/movies?name=Person.id"],
+        ["fit", "bolt://me:{}@db.example/movies"],
+        ["kg", "relations", "bolt://me:{}@db.example/movies"],
+        ["kg", "compact", "bolt://me:{}@db.example/movies"],
+        ["kg", "update", "bolt://me:{}@db.example/movies", "more.tsv"],
+    ],
+)
+def test_a_password_in_an_address_is_not_printed(command: list[str], password: str, tmp_path: Path) -> None:
+    done = quickly(*(word.format(password) for word in command), cwd=tmp_path)
+    assert done.status == 1
+    assert "cret" not in done.stdout + done.stderr
+    address = next(word for word in command if "bolt" in word).replace("me:{}@", "").removeprefix("films=")
+    assert f"`kgwalk kg build {address} -o my.kg` makes one" in done.stderr

@@ -292,3 +292,8 @@ def test_polars() -> None:
     assert set(kgwalk.graph_from(polars.from_arrow(TABLE)).match()) == FACTS
     people = polars.DataFrame({"name": ["Ann"], "born": [1990], "tags": [["a", "b"]]})
     assert len(kgwalk.graph_from({"people": people})) == 4
+
+
+def test_a_text_that_looks_like_pandas_nothing_is_a_text() -> None:
+    graph = kgwalk.graph_from([("NaT", "is", "<NA>")])
+    assert list(graph.match()) == [Triple("NaT", "is", "<NA>")]

@@ -139,6 +139,10 @@ def test_what_a_header_leaves_out_is_the_name_of_the_file(tmp_path: Path) -> Non
         ({"until": "2006"}, "..2006", []),
         ({"year": "1999", "weight": "3"}, "1999", ["weight"]),
         ({"date": "2013-02-18T21:00:00Z"}, "2013-02-18T21:00:00Z", []),
+        ({"began": "1990", "endedOn": "1995"}, "1990..1995", []),
+        ({"timestamp": "2013-02-18", "at": "x"}, "2013-02-18", ["at"]),
+        ({"year": "1999", "date": "1999-05-01"}, "1999-05-01", ["year"]),  # by the alphabet, in whatever order
+        ({"time": "130"}, "", ["time"]),  # minutes
         ({"from": "Porto", "to": "Bonn"}, "", ["from", "to"]),  # no dates
         ({"from": "2006", "to": "2005"}, "", ["from", "to"]),  # ends before it starts
         ({"time": "1577836800"}, "", ["time"]),  # seconds since 1970, not a year

@@ -255,3 +255,13 @@ def test_label_files_that_are_wrong(tmp_path: Path) -> None:
     )
     assert message("m.01\t\n").startswith("n.tsv:1: expected id<TAB>label, got an empty label\n")
     assert message("") == "n.tsv: no labels"
+
+
+def test_a_source_is_told_without_its_password() -> None:
+    source = Source("bolt://me:secret@db.example/films", Options(), ReadCounts())
+    source.note("nothing is dated")
+    assert source.tally.notes == ["bolt://db.example/films: nothing is dated"]
+    assert "secret" not in str(source.error("no facts"))
+    with pytest.raises(InputError) as refused:
+        detect_format("bold://me:secret@db.example/films")
+    assert "secret" not in str(refused.value)

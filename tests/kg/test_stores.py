@@ -18,6 +18,7 @@ from benchmarks.queries import PASSWORD, ArcadeDb
 from commands import Cli
 from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.kg.bolt import open_bolt
+from kgwalk.kg.build import build
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
 from kgwalk.types import InputError, Neighbors, RemoteError, StoreError, Triple, UnknownEntity, UnknownRelation
@@ -266,6 +267,73 @@ def test_a_step_takes_as_many_queries_for_a_thousand_as_for_ten(server: ArcadeDb
     assert sum(many) <= 6 * len(program)
 
 
+# --- what the driver brings, and what is written meanwhile
+
+
+def test_a_point_is_no_fact() -> None:
+    spatial = pytest.importorskip("neo4j.spatial", reason=NO_DRIVER)
+    from kgwalk.kg.bolt import _plain_row
+
+    point = spatial.WGS84Point((9.19, 45.46))  # a tuple to Python
+    assert _plain_row([point, [1, point], "Milan"]) == [None, [1, None], "Milan"]
+
+
+@pytest.mark.parametrize("address", ["neo4j:///movies", "bolt://me:secret@", "neo4j://me@/movies"])
+def test_a_database_or_a_user_needs_a_host(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEO4J_URI", "bolt://127.0.0.1:1")  # whose default database would be asked
+    with pytest.raises(InputError, match="needs a host") as refused:
+        open_bolt(address)
+    assert "secret" not in str(refused.value)
+
+
+def test_times_are_those_of_the_same_data_as_csv(server: ArcadeDb, signed_in: None, tmp_path: Path) -> None:
+    held: list[dict[str, Any]] = [
+        {"began": 1990, "endedOn": 1995},
+        {"timestamp": "2013-02-18", "at": "home"},
+        {"validFrom": 2001, "to_year": 2003},
+        {"point in time": 1999},
+        {"year": 1988, "date": "1988-06-03"},
+        {"time": 130},
+        {"role": "Jim"},
+    ]
+    queries, files = [], [tmp_path / "people.csv"]
+    files[0].write_text("id:ID,name,:LABEL\na,Ann,Person\nb,Bob,Person\n")
+    for number, one in enumerate(held):
+        told = ", ".join(f"`{name}`: {value!r}" for name, value in one.items())
+        queries.append(
+            f"MERGE (a:Person {{name: 'Ann'}}) MERGE (b:Person {{name: 'Bob'}}) CREATE (a)-[:R{number} {{{told}}}]->(b)"
+        )
+        files.append(tmp_path / f"R{number}.csv")
+        files[-1].write_text(
+            f":START_ID,:TYPE,:END_ID,{','.join(one)}\na,R{number},b,{','.join(map(str, one.values()))}\n"
+        )
+    build(files, tmp_path / "csv.kg")
+    with open_bolt(filled(server, "times", *queries)) as graph:
+        over_bolt = {fact.relation: fact.time for fact in graph.match(head="Ann", tail="Bob")}
+    from_csv = {fact.relation: fact.time for fact in open_graph(tmp_path / "csv.kg").match(head="Ann", tail="Bob")}
+    times = ["1990..1995", "2013-02-18", "2001..2003", "1999", "1988-06-03", "", ""]
+    assert over_bolt == from_csv == {f"R{number}": time for number, time in enumerate(times)}
+
+
+def test_a_node_made_while_all_is_read(server: ArcadeDb, signed_in: None) -> None:
+    import neo4j
+
+    address = filled(server, "growing", "CREATE (:Person {name: 'Ann'})-[:KNOWS]->(:Person {name: 'Bob'})")
+    with open_bolt(address) as graph:
+        facts = graph.match()
+        found = [next(facts)]  # the nodes are named by now
+        uri, _, database = address.rpartition("/")
+        with (
+            neo4j.GraphDatabase.driver(uri, auth=("root", PASSWORD)) as driver,
+            driver.session(database=database) as session,
+        ):
+            query = "MATCH (a:Person {name: 'Ann'}) CREATE (a)-[:KNOWS]->(:Person {name: 'Cleo'})"
+            session.run(query).consume()
+        found += facts
+    assert {Triple("Ann", "KNOWS", "Bob"), Triple("Ann", "is_a", "Person")} <= set(found)
+    assert Triple("Cleo", "is_a", "Person") in found  # whose label is read after the relationships
+
+
 # --- as a store, and on the command line
 
 
@@ -456,6 +524,29 @@ def test_a_database_that_changed_is_read_again(tmp_path: Path) -> None:
         database.execute("INSERT INTO suppliers VALUES (4, 'Verdi', 'Italy')")
         database.commit()  # which is in the file beside the database, while it is open
         assert "Verdi" in load_graph(address)
+
+
+def test_tables_beside_a_virtual_one(tmp_path: Path) -> None:
+    """A virtual table keeps what it holds in tables called after it; others may be called so, too."""
+    with closing(sqlite3.connect(tmp_path / "films.db")) as database:
+        database.executescript("""
+            CREATE VIRTUAL TABLE film USING fts5(title);
+            CREATE TABLE film_actor (film VARCHAR PRIMARY KEY, actor VARCHAR);
+            INSERT INTO film VALUES ('Big');
+            INSERT INTO film_actor VALUES ('Big', 'Tom Hanks');
+        """)
+    graph = load_graph(f"sqlite:///{tmp_path / 'films.db'}")
+    assert set(graph.match()) == {Triple("Big", "actor", "Tom Hanks"), Triple("Big", "is_a", "film_actor")}
+
+
+def test_an_update_of_a_store_from_an_address(tmp_path: Path, cli: Cli) -> None:
+    address = sqlite_shop(tmp_path / "shop.db")
+    assert cli("kg", "build", address, "-o", tmp_path / "shop.kg").status == 0
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("INSERT INTO suppliers VALUES (4, 'Verdi', 'Italy')")
+        database.commit()
+    assert cli("kg", "update", tmp_path / "shop.kg", address, "--json").json["added"] == 3  # country, id, is_a
+    assert cli("kg", "update", tmp_path / "shop.kg", "--remove", address, "--json").json["triples"] == 0
 
 
 def test_a_walk_over_a_database(tmp_path: Path, cli: Cli) -> None:

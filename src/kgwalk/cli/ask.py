@@ -23,6 +23,7 @@ from kgwalk.cli.options import (
     graph_called,
 )
 from kgwalk.cli.output import err, out, print_json, print_json_line, print_table
+from kgwalk.kg.store import shown_address
 from kgwalk.types import Answer, Call, Episode, KgwalkError, Malformed, StopReason, Triple, Turn
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def no_agent(graph: str, recipe: str, *, trains: bool) -> str:
     'agent: none; the model walks as it is. `kgwalk fit club.kg --recipe kg-r1` trains one'
     """
     named = "" if recipe == RECIPE else f" --recipe {recipe}"
-    hint = f". `kgwalk fit {graph}{named}` trains one" if trains else ""
+    hint = f". `kgwalk fit {shown_address(graph)}{named}` trains one" if trains else ""
     return f"agent: none; the model walks as it is{hint}"
 
 

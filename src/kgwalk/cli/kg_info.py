@@ -22,7 +22,7 @@ from kgwalk.cli.options import (
 )
 from kgwalk.cli.output import counted, out, print_json, print_table, size
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import DATABASES, StoredGraph, is_elsewhere
+from kgwalk.kg.store import DATABASES, StoredGraph, is_elsewhere, shown_address
 from kgwalk.types import Call, KgwalkError
 
 RELATIONS_EXAMPLES = (
@@ -82,7 +82,9 @@ def _print_elsewhere(address: str, graph: Graph, json: bool) -> None:
     """What a graph elsewhere says of itself; a property graph, how it is read."""
     with closing(graph) if hasattr(graph, "close") else nullcontext():  # type: ignore[type-var]
         if not hasattr(graph, "info"):
-            raise KgwalkError(f"{address} says nothing of itself; `kgwalk kg query` asks for what is around an entity")
+            raise KgwalkError(
+                f"{shown_address(address)} says nothing of itself; `kgwalk kg query` asks for what is around an entity"
+            )
         facts = graph.info()
     if json:
         print_json(facts)

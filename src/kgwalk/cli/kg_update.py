@@ -36,11 +36,13 @@ MANY = 10_000  # changes from which on folding them in is advised: every opening
 def update(
     graph: StoreArgument,
     sources: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[SRC]...", help="Files of facts to add; - reads stdin (with --format)."),
+        list[str] | None,
+        typer.Argument(
+            metavar="[SRC]...", help="Files of facts to add; - reads stdin (with --format); a graph's address."
+        ),
     ] = None,
     remove: Annotated[
-        list[Path] | None, typer.Option("--remove", metavar="FILE", help="A file of facts to remove; may be repeated.")
+        list[str] | None, typer.Option("--remove", metavar="FILE", help="A file of facts to remove; may be repeated.")
     ] = None,
     merge: Annotated[
         list[str] | None,

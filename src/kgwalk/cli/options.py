@@ -19,7 +19,7 @@ import typer
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph
+from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph, shown_address
 from kgwalk.types import KgwalkError
 
 RECIPE_FORMS = "a bundled name (see kgwalk recipes), a TOML file or a system's folder"
@@ -42,7 +42,20 @@ GraphArgument = Annotated[
         "ladybug:///FILE, sqlite:///FILE or duckdb:///FILE.",
     ),
 ]
-StoreArgument = Annotated[Path, typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.")]
+
+
+def own_store(text: str) -> Path:
+    """The path of a store; an address is refused with how to make a store of it."""
+    if is_elsewhere(text) or text.startswith(DATABASES):
+        shown = shown_address(text)
+        raise KgwalkError(f"{shown} is no store, which this needs: `kgwalk kg build {shown} -o my.kg` makes one")
+    return Path(text)
+
+
+StoreArgument = Annotated[
+    Path,
+    typer.Argument(metavar="GRAPH", help="A store folder made by `kgwalk kg build`.", parser=own_store),
+]
 DatasetOption = Annotated[str, typer.Option("--data", help="A dataset's folder, or a known name such as world.")]
 MixtureOption = Annotated[
     list[str],
@@ -189,8 +202,9 @@ def bundled_path(name: str) -> Path | None:
 def stored_graph(name: str) -> tuple[str, StoredGraph]:
     """A graph in a store on this machine, and what to call it."""
     if is_elsewhere(name):
+        shown = shown_address(name)
         raise KgwalkError(
-            f"{name} is a graph elsewhere; this needs one here: `kgwalk kg build {name} -o my.kg` makes one"
+            f"{shown} is a graph elsewhere; this needs one here: `kgwalk kg build {shown} -o my.kg` makes one"
         )
     if name.startswith(DATABASES):
         return database_file(name)[0].stem, open_graph(_of_database(name))

@@ -104,11 +104,11 @@ def accept(
     """
     from kgwalk.cli.options import graph_called
     from kgwalk.evaluation.web_facts.propose import accept as accept_facts
-    from kgwalk.kg.store import StoredGraph
+    from kgwalk.kg.store import StoredGraph, shown_address
 
     opened = graph_called(graph)
     if not isinstance(opened, StoredGraph):
-        raise KgwalkError(f"{graph} is not a store here; give a store folder, or `world`")
+        raise KgwalkError(f"{shown_address(graph)} is not a store here; give a store folder, or `world`")
     with progress_bar(quiet=quiet or json) as progress:
         done = accept_facts(proposals, opened, output, least=least, replace=force, progress=progress)
     if json:

@@ -17,6 +17,7 @@ from kgwalk.cli.options import (
     WebOption,
     bundled_path,
     environment_values,
+    own_store,
 )
 from kgwalk.config.runtime import visible
 from kgwalk.types import EngineError, KgwalkError
@@ -282,8 +283,9 @@ def named_graphs(graphs: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for text in graphs:
         name, found, path = text.partition("=")
-        if not found:
+        if not found or "://" in name:  # an address has its own equals signs
             name, path = Path(text).name.removesuffix(".kg"), text
+        own_store(path)
         if name in named:
             raise typer.BadParameter(f"two graphs are called {name!r}; name them: --graph NAME=DIR")
         named[name] = str(bundled_path(path) or path)

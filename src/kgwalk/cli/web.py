@@ -102,14 +102,16 @@ def corpus(
     both its ends.
     """
     from kgwalk.cli.options import graph_called
-    from kgwalk.kg.store import StoredGraph
+    from kgwalk.kg.store import StoredGraph, shown_address
     from kgwalk.walk.web.graph_corpus import write_corpus
 
     if not output.name.endswith((".jsonl", ".jsonl.gz")):
         raise typer.BadParameter(f"{output.name} does not end in .jsonl or .jsonl.gz")
     opened = graph_called(graph)
     if not isinstance(opened, StoredGraph):
-        raise KgwalkError(f"{graph} is not a store here; a corpus needs every entity: give a store folder, or `world`")
+        raise KgwalkError(
+            f"{shown_address(graph)} is not a store here; a corpus needs every entity: give a store folder, or `world`"
+        )
     started = time.perf_counter()
     with progress_bar(quiet=quiet or json) as progress:
         written = write_corpus(opened, output, names=names, characters=characters, progress=progress)

@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from kgwalk.kg.cypher import CypherGraph, graph_over
 from kgwalk.kg.cypher_schema import SAMPLED, SHOWN, Row, quoted
+from kgwalk.kg.store import shown_address
 from kgwalk.types import InputError, KgwalkError, RemoteError
 
 if TYPE_CHECKING:
@@ -44,15 +45,20 @@ def open_bolt(address: str) -> CypherGraph:
     """The graph at an address; `neo4j://` alone is the one that NEO4J_URI names."""
     parts = urlsplit(address)
     if not parts.hostname:
+        if parts.netloc or parts.path.strip("/"):  # a database or a person of another server than was meant
+            hint = f"as in {parts.scheme}://HOST{parts.path}, with the host of NEO4J_URI or another"
+            raise InputError(
+                "an address with a database or a user needs a host", text=shown_address(address), hint=hint
+            )
         given = os.environ.get("NEO4J_URI") or DEFAULT
         if not urlsplit(given).hostname:
-            raise InputError("NEO4J_URI names no host", text=given, hint=f"as in {DEFAULT}")
+            raise InputError("NEO4J_URI names no host", text=shown_address(given), hint=f"as in {DEFAULT}")
         return open_bolt(given + ("&" if "?" in given else "?") * bool(parts.query) + parts.query)
     said = parse_qs(parts.query, keep_blank_values=True)
     routing = urlencode([(name, one) for name, given in said.items() if name not in SETTINGS for one in given])
     engine = BoltEngine(
         f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{'?' * bool(routing)}{routing}",
-        shown=_shown(address),
+        shown=shown_address(address).partition("?")[0],
         user=unquote(parts.username or "") or os.environ.get("NEO4J_USERNAME", ""),
         password=unquote(parts.password or "") or os.environ.get("NEO4J_PASSWORD", ""),
         database=unquote(parts.path.strip("/")) or os.environ.get("NEO4J_DATABASE") or None,
@@ -61,19 +67,13 @@ def open_bolt(address: str) -> CypherGraph:
     return graph_over(engine, said)
 
 
-def _shown(address: str) -> str:
-    """An address without the name and password in it."""
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def _seconds(address: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise InputError(f"timeout={text}: expected seconds", text=_shown(address))
+        raise InputError(f"timeout={text}: expected seconds", text=shown_address(address))
     return seconds
 
 
@@ -237,11 +237,13 @@ def _plain_row(values: list[Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of the driver as one of Python: its dates, in lists too."""
+    """A value of the driver as one of Python: its dates, in lists too; None for a point, which has no text."""
     if value is None or isinstance(value, str | int | float | date | datetime | time):
         return value
     if isinstance(value, list):
         return [_plain(one) for one in value]
+    if isinstance(value, tuple) and hasattr(value, "srid"):  # else its coordinates were a list of values
+        return None
     if hasattr(value, "to_native"):
         try:
             return value.to_native()

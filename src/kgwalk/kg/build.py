@@ -42,7 +42,7 @@ from kgwalk.kg.sources.reading import holds_tables, read, read_labels, stage
 from kgwalk.kg.sources.source import Block, Labels, Options, ReadCounts, TripleBlock
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import FoundTable, Tables
-from kgwalk.kg.store import KIND, VERSION
+from kgwalk.kg.store import KIND, VERSION, shown_address
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError, Progress, silent
 
@@ -154,7 +154,7 @@ class _Build:
     def write(self, sources: Sequence[str | Path]) -> BuildReport:
         """Write the store, once all blocks of the sources were added."""
         if not self.block_rows:
-            what = f"{len(sources)} sources hold" if len(sources) > 1 else f"{sources[0]} holds"
+            what = f"{len(sources)} sources hold" if len(sources) > 1 else f"{shown_address(sources[0])} holds"
             raise InputError(
                 f"no triples: {what} names of things only",
                 hint="give the file of facts too; names alone can also be a TSV file of id and label, for --labels",
@@ -212,7 +212,7 @@ class _Build:
             report.skipped += tally.skipped
 
     def _read_some(self, source: str | Path, tally: ReadCounts) -> None:
-        self.progress(f"reading {Path(source).name}", tally.bytes_read, tally.bytes_total)
+        self.progress(f"reading {Path(shown_address(source)).name}", tally.bytes_read, tally.bytes_total)
 
     def _add(self, block: Block) -> None:
         if isinstance(block, Labels):

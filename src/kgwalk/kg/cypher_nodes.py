@@ -105,7 +105,8 @@ class NodeNames:
     def show(self, cards: Sequence[Card]) -> list[str]:
         """The names of nodes, in order."""
         if self._every is not None:
-            return [self._every[card.id] for card in cards]
+            # a node that others made since has the name that it would have alone
+            return [self._every.get(card.id) or self._base(card) for card in cards]
         shown = {card.id: self._names.get(card.id) for card in cards}
         unknown = {card.id: card for card in cards if shown[card.id] is None}
         if unknown:

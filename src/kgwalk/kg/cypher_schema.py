@@ -21,7 +21,7 @@ from datetime import date, datetime, time
 from typing import Any, Protocol
 
 from kgwalk.kg.names import value_text
-from kgwalk.kg.sources.table_keys import HALF, ID_WORDS, LABELS, MOSTLY, column_words
+from kgwalk.kg.sources.table_keys import HALF, ID_WORDS, LABELS, MOSTLY, column_words, says_when
 from kgwalk.kg.sources.tables import IS_A
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError
@@ -31,12 +31,6 @@ SAMPLED = 2000  # nodes of a label, and relationships of a type, that are looked
 SHOWN = 20  # values of a property among them
 MOST_ITEMS = 100  # of a list that is told value by value: a longer one is a vector, or data of a program
 LONGEST_NAME = 80  # characters of a text that may name nodes where no property is called name, title or the like
-
-# The words of properties that say when a relationship held: at one time, from one on, up to one
-_AT = frozenset(["date", "day", "year", "time", "on", "at", "when", "timestamp"])
-_FROM = frozenset(["since", "from", "start", "started", "starts", "begin", "began", "begins"])
-_TO = frozenset(["until", "till", "to", "end", "ended", "ends"])
-_BESIDE = frozenset(["valid", "date", "day", "year", "time", "at", "on", "in"])
 
 
 class CypherEngine(Protocol):
@@ -344,12 +338,7 @@ def _is_key(name: str, label: str) -> bool:
 def _dates(seen: Iterable[tuple[str, int, int, Property]]) -> Dates:
     found = Dates()
     for name, _, _, like in seen:
-        words = column_words(name)
-        if not like.dates or not words or ("number" in like.sorts and "time" in words):  # minutes, not a year
-            continue
-        for which, of in (("first", _FROM), ("last", _TO), ("at", _AT)):
-            telling = of.intersection(words)
-            if telling and all(word in of | _BESIDE for word in words) and not getattr(found, which):
-                setattr(found, which, name)
-                break
+        which = says_when(name, number="number" in like.sorts)
+        if like.dates and which and not getattr(found, which):
+            setattr(found, which, name)
     return found

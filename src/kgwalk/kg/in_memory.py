@@ -146,7 +146,8 @@ def _text(value: Any) -> str:
     """A value as the text of a name; "" for none at all."""
     if isinstance(value, float) and math.isnan(value):
         return ""
-    return "" if str(value) in ("NaT", "<NA>") else value_text(value)
+    missing = not isinstance(value, str) and str(value) in ("NaT", "<NA>")  # of pandas; a text may say that too
+    return "" if missing else value_text(value)
 
 
 # Frames, by Arrow's interfaces

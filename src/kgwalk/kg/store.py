@@ -7,6 +7,7 @@ the folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, wraps
 from itertools import pairwise
@@ -524,6 +525,18 @@ def database_file(address: str) -> tuple[Path, str]:
 def is_elsewhere(address: str) -> bool:
     """Whether an address is that of a graph that is not a store on this machine."""
     return address.startswith((SPARQL, *SERVERS, *BOLT, LADYBUG))
+
+
+def shown_address(address: str | Path) -> str:
+    """An address for messages: without the name and password in it. A path is itself.
+
+    >>> shown_address("bolt://me:secret@host/films?values=no"), shown_address("http://me:secret@a,http://b#films")
+    ('bolt://host/films?values=no', 'http://a,http://b#films')
+    """
+    text = str(address)
+    # nothing after the host of a Bolt address has an @, but a password that nobody encoded may have a slash
+    inside = r".*" if text.startswith(BOLT) else r"[^/?#]*"
+    return re.sub(rf"(?s)(?<=://){inside}@", "", text)
 
 
 @overload

@@ -17,6 +17,8 @@ from kgwalk.kg.sources.source import COMPRESSIONS, STDIN, Source, shown
 from kgwalk.kg.sources.tables import Tables
 
 _ROWS = 10_000  # of a DuckDB table that are fetched at once
+# What the tables end in where SQLite's full text (fts3, fts4, fts5) and rtree keep what they hold
+_KEPT_IN = ("content", "segments", "segdir", "docsize", "stat", "data", "idx", "config", "node", "rowid", "parent")
 
 
 class _Declared(NamedTuple):
@@ -37,14 +39,22 @@ def stage_sqlite(source: Source, tables: Tables) -> None:
             listed = database.execute(
                 "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
             ).fetchall()
-            virtual = [name for name, sql in listed if (sql or "").upper().startswith("CREATE VIRTUAL")]
-            shadows = tuple(f"{name}_" for name in virtual)  # where a virtual table keeps what it holds
+            virtual = {name for name, sql in listed if (sql or "").upper().startswith("CREATE VIRTUAL")}
+            kept = virtual | _shadows(database, virtual)
             for name, _ in listed:
-                if not (name.startswith(("sqlite_", *shadows)) or name in virtual):
+                if not name.startswith("sqlite_") and name not in kept:
                     rows = database.execute(f"SELECT * FROM {_quoted(name)}")
                     _stage(source, tables, name, _declared_in_sqlite(database, name), rows)
     except sqlite3.DatabaseError as error:
         raise source.error(f"cannot be read as an SQLite database: {error}") from None
+
+
+def _shadows(database: sqlite3.Connection, virtual: Iterable[str]) -> set[str]:
+    """The tables where virtual tables keep what they hold: as SQLite tells of modules that it has, and by their names
+    of full text and rtree, which it may lack.
+    """
+    told = database.execute("PRAGMA table_list").fetchall()  # schema, name, type, ...; none before SQLite 3.37
+    return {row[1] for row in told if row[2] == "shadow"} | {f"{name}_{end}" for name in virtual for end in _KEPT_IN}
 
 
 def _declared_in_sqlite(database: sqlite3.Connection, name: str) -> _Declared:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from kgwalk.kg.sources.source import FALLBACK_RANK, Block, FactBuffer, Source, TimeCheck, open_stream
-from kgwalk.kg.sources.table_keys import LABELS, NAME_PARTS, column_words
+from kgwalk.kg.sources.table_keys import LABELS, NAME_PARTS, column_words, says_when
 from kgwalk.kg.sources.tables import IS_A
 
 Properties = Mapping[str, Sequence[str]]
@@ -30,15 +30,6 @@ RELATION_NAMES = [
     *("interaction", "key"),
 ]
 _NAMES = tuple(form for form in LABELS if "company" not in form)
-# Properties of an edge that say when
-_WHEN = ("date", "time", "when", "year", "point in time")
-_SINCE = [
-    *("since", "from", "start", "start date", "start time", "start year", "started", "begin", "begin date"),
-    *("valid from", "from date", "from year"),
-]
-_UNTIL = [
-    *("until", "till", "to", "end", "end date", "end time", "end year", "ended", "valid to", "to date", "to year"),
-]
 _YEAR = re.compile(r"[+-]?\d{1,4}(?!\d).*", re.DOTALL)  # not the seconds since 1970, which would be read as a year
 _MOST_LEFT_OUT = 1000  # kinds of properties that are counted apart
 _LISTED = 5  # of them, in a note
@@ -85,22 +76,22 @@ class PropertyGraph:
 
     def _time(self, properties: Properties) -> tuple[str, set[str]]:
         """When an edge holds, and the properties that say it."""
-        at, since, until = (self._dated(properties, names) for names in (_WHEN, _SINCE, _UNTIL))
-        if since is None and until is None:
-            return ("", set()) if at is None else (at[1], {at[0]})
-        span = "..".join("" if end is None else end[1] for end in (since, until))
+        found: dict[str, tuple[str, str]] = {}  # first, last, at: the property, and the date that it holds
+        for name in sorted(properties):
+            text = properties[name][0].strip() if len(properties[name]) == 1 else ""
+            which = says_when(name, number=text.isdigit())
+            if which and which not in found and self._is_date(text):
+                found[which] = (name, text)
+        if not {"first", "last"} & found.keys():
+            return (found["at"][1], {found["at"][0]}) if found else ("", set())
+        ends = [found.get(which) for which in ("first", "last")]
+        span = "..".join("" if end is None else end[1] for end in ends)
         if self._times.problem(span):
             return "", set()
-        return span, {end[0] for end in (since, until) if end is not None}
+        return span, {end[0] for end in ends if end is not None}
 
-    def _dated(self, properties: Properties, names: Sequence[str]) -> tuple[str, str] | None:
-        """The first of these properties that holds a date, and the date."""
-        for name, values in properties.items():
-            if " ".join(column_words(name)) in names and len(values) == 1:
-                text = values[0].strip()
-                if _YEAR.fullmatch(text) and ".." not in text and not self._times.problem(text):
-                    return name, text
-        return None
+    def _is_date(self, text: str) -> bool:
+        return bool(_YEAR.fullmatch(text)) and ".." not in text and not self._times.problem(text)
 
     def write_notes(self) -> None:
         """Say what was left out, once all is read."""

@@ -52,7 +52,7 @@ from kgwalk.kg.sources.source import (
 from kgwalk.kg.sources.table_files import stage_rows, stage_workbook
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import Tables, is_value
-from kgwalk.kg.store import DATABASES, database_file, is_elsewhere, load_graph
+from kgwalk.kg.store import DATABASES, database_file, is_elsewhere, load_graph, shown_address
 from kgwalk.types import InputError
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
@@ -153,7 +153,7 @@ def detect_format(path: str | Path, options: Options | None = None) -> str:
     """
     if str(path) == STDIN:
         raise InputError("stdin has no file name to tell the format", hint=f"give --format: {_listed()}")
-    name = PurePath(path)
+    name = PurePath(shown_address(path))
     suffixes = [suffix.lower() for suffix in name.suffixes]
     if suffixes and suffixes[-1] in COMPRESSIONS:
         suffixes.pop()
@@ -161,7 +161,7 @@ def detect_format(path: str | Path, options: Options | None = None) -> str:
     if suffix not in SUFFIXES:
         raise InputError(
             f"unknown format: the name ends in {suffix!r}" if suffix else "unknown format: the name has no suffix",
-            path=str(path),
+            path=str(name),
             hint=f"known are {' '.join(SUFFIXES)}, also with {', '.join(COMPRESSIONS)}; "
             f"for other names `kgwalk kg build` has --format: {_listed()}",
         )

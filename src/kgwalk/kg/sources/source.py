@@ -23,6 +23,7 @@ from typing import IO, Literal, NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 from pyoxigraph import Literal as RdfLiteral
 
+from kgwalk.kg.store import shown_address
 from kgwalk.kg.times import parse_time
 from kgwalk.types import InputError
 
@@ -81,7 +82,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        return "stdin" if self.path == STDIN else self.path
+        return "stdin" if self.path == STDIN else shown_address(self.path)
 
     def error(
         self, message: str, *, line: int | None = None, text: str | None = None, hint: str | None = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 
 from kgwalk.kg.names import normalise, singular
 from kgwalk.kg.sources.tables import Column, ForeignKey, Table, Tables
@@ -47,6 +48,13 @@ _ROLE_ENDINGS = ("er", "or", "ee", "ist", "person")
 # What a row may be to another of its own table, or of the table that another foreign key of a join leads to
 KIN = _set("parent child component sub super root previous next prior original replacement related other similar same")
 KIN |= _set("source target from first second superior predecessor successor ancestor base duplicate linked friend")
+# The words of a relationship's properties that say when it held: from a time on, up to one, at one; and those beside
+_WHEN = {
+    "first": _set("since from start started starts begin began begins"),
+    "last": _set("until till to end ended ends"),
+    "at": _set("date day year time on at when timestamp"),
+}
+_BESIDE_WHEN = _set("valid point date day year time at on in")
 # Words before a table's own name: tbl_products, dim_product
 _PREFIXES = _set("tbl table dim fct fact vw")
 
@@ -375,6 +383,24 @@ def column_words(name: str) -> list[str]:
     last = name.rsplit(".", 1)[-1] or name
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", last)
     return normalise(re.sub(r"[_\W]+", " ", spaced)).split()
+
+
+@lru_cache(1000)
+def says_when(name: str, *, number: bool = False) -> str:
+    """Which time a property of a relationship is called after: `first`, `last` or `at`; "" for none.
+
+    A `number` called a time is minutes or a count of seconds, and not a year, but for Wikidata's point in time.
+
+    >>> says_when("startDate"), says_when("valid_to"), says_when("point in time"), says_when("role")
+    ('first', 'last', 'at', '')
+    >>> says_when("time"), says_when("time", number=True), says_when("year", number=True)
+    ('at', '', 'at')
+    """
+    words = column_words(name)
+    if number and "time" in words and "point" not in words:
+        return ""
+    fits = (one for one, of in _WHEN.items() if of.intersection(words) and of | _BESIDE_WHEN >= {*words})
+    return next(fits, "")
 
 
 def _table_words(table: Table) -> list[str]:
