@@ -16,13 +16,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kgwalk.kg.cypher_nodes import LONGEST_ASKED, Card, Node, NodeNames, batches
 from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Dates, quoted, readings, sendable, texts
 from kgwalk.kg.find import LEAST_SCORE
-from kgwalk.kg.graph import LruCache, TimeWindow, find_among
+from kgwalk.kg.graph import ClosedAtEnd, LruCache, TimeWindow, find_among
 from kgwalk.kg.sparql_names import rank
 from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
@@ -57,7 +56,7 @@ class _Facts:
         return f"{self.match} RETURN {at} AS at, count(DISTINCT {what}) AS n"
 
 
-class CypherGraph:
+class CypherGraph(ClosedAtEnd):
     """The Graph protocol over a property graph. Closing it closes the engine.
 
     names: properties that name nodes, where another was found: `fullName`, or `Person.fullName` of one label.
@@ -79,14 +78,6 @@ class CypherGraph:
         self._neighbors: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)
         self._uses: LruCache[str, frozenset[str]] = LruCache(cache)  # by a value, the properties that have it
         self._met: LruCache[str, frozenset[str]] = LruCache(cache)  # the same, of those that were shown
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._engine.close()

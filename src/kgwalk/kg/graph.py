@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -91,6 +93,21 @@ class HasClasses(Protocol):
     def classes(self) -> tuple[str, list[str]]:
         """The relation that leads from a thing to its class, and all classes."""
         ...
+
+
+class ClosedAtEnd(ABC):
+    """A graph with connections, which the end of a `with` closes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 class TimeWindow:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 import orjson
 
-from kgwalk.kg.graph import LruCache
+from kgwalk.kg.graph import ClosedAtEnd, LruCache
 from kgwalk.kg.http_servers import AT_ONCE, GraphServers, Query, QueryResult
 from kgwalk.types import (
     Found,
@@ -46,7 +45,7 @@ _DECODE: dict[object, Callable[[Any], object]] = {
 }
 
 
-class HttpGraph:
+class HttpGraph(ClosedAtEnd):
     """The Graph at a server's address. Many threads may share one; a forked process opens its own.
 
     `url` may be several addresses of servers of the same graph, in a list or with commas between them: requests go to
@@ -86,14 +85,6 @@ class HttpGraph:
     def __repr__(self) -> str:
         view = "".join(f", {name}={value!r}" for name, value in self._view.items())
         return f"HttpGraph({self._servers.shown!r}{view})"
-
-    def __enter__(self) -> HttpGraph:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections; views over this graph share them."""

@@ -17,12 +17,11 @@ import itertools
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import httpx
 
-from kgwalk.kg.graph import LruCache
+from kgwalk.kg.graph import ClosedAtEnd, LruCache
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,
@@ -57,7 +56,7 @@ class _Node(NamedTuple):
         return self.entity if head else self.entity + self.literals
 
 
-class SparqlGraph:
+class SparqlGraph(ClosedAtEnd):
     """The Graph protocol over an endpoint.
 
     An entity is shown by its label, by `label (local part of the IRI)` where another entity has the label too, or by
@@ -119,14 +118,6 @@ class SparqlGraph:
         self._literals: LruCache[str, list[Term]] = LruCache(cache)
         self._literals_lock = threading.Lock()
         self._catalogue: dict[str, str] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._endpoint.close()
