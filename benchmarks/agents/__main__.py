@@ -83,7 +83,9 @@ def main() -> None:
             given.into.write_text(remade(given.into.read_text(), Measured.of(given.work)))
         if given.plots is not None:
             from benchmarks.agents.curves import plot
+            from benchmarks.agents.strength import plots
 
+            print("\n".join(map(str, plots(given.plots))), file=sys.stderr)
             file = plot(given.work, given.plots)
             print("no seed of GRPO has taken a step: no figure" if file is None else file, file=sys.stderr)
 

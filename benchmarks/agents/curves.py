@@ -37,7 +37,7 @@ def plot(work: Path, folder: Path) -> Path | None:
     names = seeds(STEM)
     steps = [rows for rows in map(Measured.of(work).steps, names) if rows]
     found = [panel for panel in _panels(steps, [plain(data) for data in EXPERIMENTS[names[0]].tests]) if panel.curves]
-    return _drawn(found, folder / FILE) if found else None
+    return drawn(found, folder / FILE) if found else None
 
 
 def _panels(steps: Sequence[Steps], sets: Sequence[str]) -> list[Panel]:
@@ -79,7 +79,8 @@ def smoothed(one: Curve, over: int) -> Curve:
     return {step: statistics.fmean(values[max(0, at + 1 - over) : at + 1]) for at, step in enumerate(one)}
 
 
-def _drawn(panels: Sequence[Panel], file: Path) -> Path:
+def drawn(panels: Sequence[Panel], file: Path) -> Path:
+    """A figure with the panels side by side; the thick line is the mean where there are several seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -103,8 +104,9 @@ def _drawn(panels: Sequence[Panel], file: Path) -> Path:
             axes.set_ylim((low + high - tall) / 2, (low + high + tall) / 2)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    lines, _ = row[0][0].get_legend_handles_labels()
-    figure.legend(handles=[lines[0], lines[-1]], loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    if len(panels[0].curves) > 1:
+        lines, _ = row[0][0].get_legend_handles_labels()
+        figure.legend(handles=[lines[0], lines[-1]], loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)

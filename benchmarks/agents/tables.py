@@ -6,7 +6,8 @@
     python -m benchmarks.agents tables WORK                                      # from what was measured just now
 
 A table is shown as soon as one of its own experiments was tested; what else it compares is a "-" until then. Those
-about our own agents are made here, the others in paper_tables.py and fit_tables.py. In the page a table stands above
+about the agents of the core language are made here, the others in agent_tables.py, strength.py, paper_tables.py and
+fit_tables.py. In the page a table stands above
 the line that names its files and its command, which is how it is found there.
 """
 
@@ -17,11 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.agents.agent_tables import people, public_sets, shapes, sureness
 from benchmarks.agents.experiments import BUNDLED, EXPERIMENTS, TESTED, TESTED_LEFT_OUT, plain
 from benchmarks.agents.fit_tables import fit_command, small_courses
 from benchmarks.agents.markdown import MISSING, amount, counted, deviation, difference, mean, share, table
 from benchmarks.agents.measured import Measured, seeds
 from benchmarks.agents.paper_tables import ablations_eog, ablations_kg_r1, hidden, recipes, several_walks
+from benchmarks.agents.strength import at_strength
 
 from kgwalk.config.recipe import unknown
 from kgwalk.types import KgwalkError
@@ -71,7 +74,7 @@ def _after(name: str) -> str:
 
 
 def shipped_agent(measured: Measured) -> str | None:
-    """The numbers of the agent that is shipped, beside an oracle and a random walk."""
+    """The numbers of the agent of the core language that was shipped, beside an oracle and a random walk."""
     titles = {"metaqa": "metaqa, 1 to 3 hops", BUNDLED: f"the bundled graph (`{BUNDLED}`)"}
     rows = []
     for data in TESTED:
@@ -115,7 +118,7 @@ def without_a_graph(measured: Measured) -> str | None:
 
 
 def stages(measured: Measured) -> str | None:
-    """What each stage of training adds to the shipped agent."""
+    """What each stage of training adds to the agent of the core language."""
     if not any(map(measured.tested, STAGES)):
         return None
     rows = [[data, *(share(measured.number(name, data)) for name in STAGES)] for data in STAGED]
@@ -204,12 +207,17 @@ class Table:
 
 
 TABLES = {
+    "people": Table("The agents that come with kgwalk, asked by people: F1", people, ()),
+    "shapes": Table("The same, sealed graphs, by shape: F1", shapes, ()),
+    "public-sets": Table("The same, public sets", public_sets, ("agents",)),
+    "sureness": Table("The same: how sure they are", sureness, ("agents",)),
+    "at-strength": Table("The papers' systems, trained until they stop improving", at_strength, ()),
     "side-by-side": Table(
         "Our agents: F1",
         side_by_side,
         ("without-a-graph", "unseen-graphs", "grpo-seeds", "stages", "shipped-agent"),
     ),
-    "shipped-agent": Table("The shipped agent", shipped_agent, ("shipped-agent",)),
+    "shipped-agent": Table("The agent of the core language", shipped_agent, ("shipped-agent",)),
     "without-a-graph": Table("Without a graph", without_a_graph, ("without-a-graph",)),
     "stages": Table("What its stages add: F1", stages, ("unseen-graphs", "stages", "shipped-agent")),
     "grpo-seeds": Table("SFT against GRPO: F1", grpo_seeds, ("grpo-seeds",)),

@@ -37,7 +37,7 @@ def test_every_file_belongs_to_a_table_and_every_tables_files_are_there() -> Non
 def test_every_table_of_the_results_names_its_files_and_its_command() -> None:
     page = _page("results.md")
     heads = re.findall(r"^(\|.*)\n\|---", page, re.MULTILINE)
-    assert len(in_page(page)) == sum(not head.startswith(NO_RESULTS) for head in heads) == 11
+    assert len(in_page(page)) == sum(not head.startswith(NO_RESULTS) for head in heads) == 16
     for found in re.finditer(rf"^From (.*): {COMMAND}", page, re.MULTILINE):
         linked = re.findall(r"\[([\w-]+)\.json\]\(results/\1\.json\)", found[1])
         assert tuple(linked) == TABLES[found["name"]].files
