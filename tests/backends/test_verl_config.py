@@ -66,6 +66,7 @@ def test_eog() -> None:
         ("kgwalk", "model.lora_rank=16", "model.lora_rank is 16, and on verl all weights are trained"),
         ("kg-r1", "curriculum.order=variance", "curriculum.order is variance, which follows the rewards"),
         ("kg-r1", "grpo.minutes=5.0", "grpo.minutes is 5, and verl counts steps alone"),
+        ("kg-r1", "grpo.patience=30", "grpo.patience is 30, and verl takes all steps"),
         ("kg-hopper", "curriculum.order=shuffled", "rewards of kg-hopper that ask a judge cannot be trained on it"),
         ("eog", "grpo.minibatches=3", "grpo.questions is 256 and grpo.minibatches is 3"),
         ("eog", "verl.gpus=5", "a minibatch has 768 walks"),

@@ -110,6 +110,18 @@ def scores(*values: float) -> Callable[[], Metrics]:
     return lambda: {"f1": next(left), "turns": 2.0}
 
 
+def test_a_stage_ends_when_its_best_is_old_and_stays_ended(tmp_path: Path) -> None:
+    """Validated after steps 2, 4, 6 and 8: the best is of step 4, and four steps later nothing is better."""
+    patient = {"save_every": 100, "keep": 1, "eval_every": 2, "patience": 4}
+    toy = Toy(20)
+    toy.run(tmp_path, CheckpointPolicy(validate=scores(0.1, 0.5, 0.4, 0.3), **patient))
+    assert toy.seen == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert read_json(tmp_path / "best" / STATE)["step"] == 4
+    resumed = Toy(20)
+    resumed.run(tmp_path, CheckpointPolicy(validate=scores(), **patient))  # nothing is left to do
+    assert resumed.seen == toy.seen
+
+
 def test_the_best_is_kept_beside_the_latest_and_of_equals_the_later(tmp_path: Path) -> None:
     told: list[tuple[str, int, int, Metrics]] = []
     toy = Toy(6)

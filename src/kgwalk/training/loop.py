@@ -148,7 +148,8 @@ class Stage:
 class CheckpointPolicy:
     """The checkpoint policy: how often a stage is saved and validated, and how many checkpoints are kept.
 
-    `score` names the validation metric that decides which checkpoint is best. Of two equal ones the later wins.
+    `score` names the validation metric that decides which checkpoint is best. Of two equal ones the later wins. A
+    stage whose best is `patience` steps old at a validation ends there.
     """
 
     save_every: int  # steps
@@ -156,6 +157,7 @@ class CheckpointPolicy:
     eval_every: int  # steps. 0: at the end only, and once halfway through a time budget, to learn how long it takes
     validate: Callable[[], Metrics] | None = None
     score: str = "f1"
+    patience: int = 0  # steps; 0: as many as there are
 
 
 @dataclass
@@ -170,6 +172,14 @@ class _Best:
         if better and score is not None:
             self.score, self.step = score, step
         return better
+
+    def is_old(self, step: int, patience: int) -> bool:
+        """Whether `patience` steps have brought nothing better.
+
+        >>> _Best(0.5, 20).is_old(40, patience=30), _Best(0.5, 20).is_old(50, patience=30)
+        (False, True)
+        """
+        return patience > 0 and self.step > 0 and step - self.step >= patience
 
 
 class Learner(Protocol):
@@ -272,7 +282,8 @@ class StageRun:
     @property
     def missing(self) -> Sequence[int]:
         """The numbers of the steps that are still to be done."""
-        return () if self.stage.time_budget.ended else range(self.done + 1, self.stage.steps + 1)
+        ended = self.stage.time_budget.ended or self._best.is_old(self.done, self.policy.patience)
+        return () if ended else range(self.done + 1, self.stage.steps + 1)
 
     def begin(self, step: int) -> float:
         """Prepare a step; returns the time."""
@@ -300,7 +311,9 @@ class StageRun:
         """Validate, record and save a step as far as it is time to; returns whether it was the stage's last."""
         stage, policy, processes = self.stage, self.policy, self.learner.processes
         last = _validate(stage, step, policy, processes, metrics)
-        better = self._best.see(step, metrics.get(f"eval_{policy.score}"))
+        score = metrics.get(f"eval_{policy.score}")
+        better = self._best.see(step, score)
+        last = last or (score is not None and self._best.is_old(step, policy.patience))
         stop = any(processes.gathered([bool(self._asked)]))  # all processes stop at the same step
         if self._tracking is not None:
             with _disk_errors(step, self.checkpoints):

@@ -395,7 +395,9 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
             run,
             stage.stage(),
             updater,
-            CheckpointPolicy(settings.save_every, settings.keep, settings.eval_every, validate),
+            CheckpointPolicy(
+                settings.save_every, settings.keep, settings.eval_every, validate, patience=settings.patience
+            ),
         )
     return run.finish("grpo", settings.steps, time_budget)
 

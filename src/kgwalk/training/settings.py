@@ -119,6 +119,7 @@ class GrpoSettings:
     keep: int = setting(2, least=1)  # checkpoints; the best one is kept besides
     eval_every: int = setting(10, least=0)  # steps; 0: at the end
     eval_questions: int = setting(64, least=0)  # as in [sft]
+    patience: int = setting(0, least=0)  # steps without a better F1 in validation, after which it ends; 0: all steps
     episodes: int = setting(4, least=0)  # sampled episodes written a step
     most_loss: float = setting(1e4, above=0)
 

@@ -72,7 +72,9 @@ def grpo(run: TrainingRun) -> dict[str, Any]:
     if settings.kl:
         run.model.keep_reference()
     validate = run.validation(settings.eval_questions)
-    policy = CheckpointPolicy(settings.save_every, settings.keep, settings.eval_every, validate)
+    policy = CheckpointPolicy(
+        settings.save_every, settings.keep, settings.eval_every, validate, patience=settings.patience
+    )
     with run.judged() as judged:
         collector = Collector(
             run.processes,

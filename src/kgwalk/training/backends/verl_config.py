@@ -65,6 +65,8 @@ def check_verl(recipe: Recipe, *, judge: str | None = None) -> None:
         )
     if grpo.minutes:
         raise KgwalkError(f"grpo.minutes is {grpo.minutes:g}, and verl counts steps alone; set it to 0, {native}")
+    if grpo.patience:
+        raise KgwalkError(f"grpo.patience is {grpo.patience}, and verl takes all steps; set it to 0, {native}")
     if model.lora_rank:
         raise KgwalkError(
             f"model.lora_rank is {model.lora_rank}, and on verl all weights are trained; set it to 0, {native}"
