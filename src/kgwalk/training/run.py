@@ -248,12 +248,12 @@ class TrainingRun:
             best = max(validated, key=lambda row: (row["eval_f1"], row["step"]), default=None)
             self._publish(_result(place))
             done = rows[-1]["step"]
-            report = {"steps": done, "last": rows[-1], "best": best, **time_budget.report(done, steps)}
+            numbers = {"steps": done, "last": rows[-1], "best": best, **time_budget.report(done, steps)}
             if done < steps and not time_budget.ended and best is not None:
                 waited = done - best["step"]
                 why = f"F1 in validation had not risen for {waited:,} steps"
-                report |= {"planned_steps": steps, "note": f"ended after {done:,} of {steps:,} steps: {why}"}
-            write_json(place / DONE, report)
+                numbers |= {"planned_steps": steps, "note": f"ended after {done:,} of {steps:,} steps: {why}"}
+            write_json(place / DONE, numbers)
         self.processes.wait()
         report = self.done(stage)
         if report is None:
