@@ -51,6 +51,17 @@ def demos(data: Path, tmp_path: Path, *arguments: str, recipe: str = "kgwalk", *
     )
 
 
+def test_a_profile_has_values_of_its_own(data: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('# Mine\n[protocol]\nname = "kgwalk"\n[demos]\nwrong = 0.0\n[profiles.few.demos]\nlimit = 1\n')
+    for profile, kept in (([], 2), (["--profile", "few"], 1)):
+        done = demos(data, tmp_path, "-o", f"{kept}.jsonl", "--json", *profile, recipe=str(recipe))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["kept"] == kept
+    done = demos(data, tmp_path, "-o", "none.jsonl", "--profile", "fewer", recipe=str(recipe))
+    assert (done.returncode, "did you mean `few`" in done.stderr) == (1, True)
+
+
 def test_a_file_and_what_fell_out(data: Path, tmp_path: Path) -> None:
     done = demos(data, tmp_path, "-o", "some/demos.jsonl", "--set", "demos.wrong=0", "--json")
     assert done.returncode == 0, done.stderr

@@ -122,6 +122,15 @@ def test_json_is_one_object_of_this_shape(cli: Cli, films: Path) -> None:
     assert json.loads(Path("runs/eval-random-walk-films-test/metrics.json").read_text()) == several
 
 
+def test_a_profile_has_values_of_its_own(cli: Cli, films: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "walker.toml"
+    recipe.write_text('# Mine\n[policy]\nname = "random-walk"\n[profiles.thrice.eval]\nruns = 3\n')
+    for profile, runs in (([], 1), (["--profile", "thrice"], 3)):
+        done = cli("eval", str(recipe), "--data", str(films), "--json", "-o", str(tmp_path / str(runs)), *profile)
+        assert done.status == 0, done.stderr
+        assert done.json["runs"] == runs
+
+
 def test_the_tables_for_a_person(cli: Cli, films: Path, api: Api) -> None:
     done = cli("eval", "kgwalk", "--data", films, "--engine", "api", "--model", "m", "--set", TURNS)
     assert done.status == 0, done.stderr

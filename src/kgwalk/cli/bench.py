@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kgwalk.cli.options import RECIPE_FORMS, DatasetOption, DeviceOption, JsonOption, RecipeOption, ValuesOption
+from kgwalk.cli.options import (
+    RECIPE_FORMS,
+    DatasetOption,
+    DeviceOption,
+    JsonOption,
+    ProfileOption,
+    RecipeOption,
+    ValuesOption,
+    chosen_recipe,
+)
 from kgwalk.cli.output import err, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from kgwalk.bench.rows import Figure
-    from kgwalk.config.recipe import Recipe
 
 app = typer.Typer(help="Measure kgwalk on this machine.", no_args_is_help=True)
 
@@ -117,7 +125,7 @@ def engine(
     beside_options: Annotated[
         str | None, typer.Option(metavar="JSON", help="Options of that engine: '{\"max_num_seqs\": 1024}' for vLLM.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="A profile of the recipes, such as 135m.")] = None,
+    profile: ProfileOption = None,
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -141,7 +149,7 @@ def engine(
     if beside is not None:
         check_kind(beside)
     parts = ("check",) if check else PARTS if only is None else _parts(only, PARTS)
-    recipes = [_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
+    recipes = [chosen_recipe(name, profile, values) for name in recipe or ["kgwalk"]]
     machine = Machine.of(device)
     usual = EngineScale.of(machine)
     scale = replace(
@@ -178,7 +186,7 @@ def train(
     workers: Annotated[
         int | None, typer.Option(min=0, help="Processes that walk (default: the recipe's grpo.rollout_workers).")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="A profile of the recipe, such as 135m.")] = None,
+    profile: ProfileOption = None,
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -193,7 +201,7 @@ def train(
     machine = Machine.of(device)
     count = episodes or EPISODES.get(machine.kind, EPISODES["cpu"])
     named = [] if model is None else [f"model.name={dumps(model)}"]
-    chosen = _recipe(recipe, profile, [*named, *(values or [])])
+    chosen = chosen_recipe(recipe, profile, [*named, *(values or [])])
     with tempfile.TemporaryDirectory() as folder, progress_bar(quiet=json) as progress:
         bench = TrainBench(machine, chosen, load_dataset(data), count, steps, start, progress, workers, _tell)
         rows = bench.run(Path(folder))
@@ -225,13 +233,6 @@ def _parts(text: str, known: tuple[str, ...]) -> tuple[str, ...]:
         if part not in known:
             raise typer.BadParameter(str(unknown("part", part, known)))
     return parts
-
-
-def _recipe(name: str, profile: str | None, values: list[str] | None) -> Recipe:
-    from kgwalk.config.recipe import load_recipe
-
-    chosen = load_recipe(name)
-    return (chosen if profile is None else chosen.with_profile(profile)).with_values(values or [])
 
 
 def _object(text: str | None, option: str) -> dict[str, Any]:

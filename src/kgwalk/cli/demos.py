@@ -16,15 +16,18 @@ from kgwalk.cli.options import (
     GraphDropOption,
     JsonOption,
     MixtureOption,
+    ProfileOption,
     RecipeArgument,
     ValuesOption,
     WebOption,
+    chosen_recipe,
     environment_values,
 )
 from kgwalk.cli.output import counted, err, out, print_json, print_table, progress_bar
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
+    from kgwalk.config.recipe import Recipe
     from kgwalk.demos.filter import Rejects
     from kgwalk.demos.make import DemoSources
 
@@ -40,6 +43,7 @@ def demos(
     recipe: RecipeArgument,
     data: MixtureOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, a demo a line.")],
+    profile: ProfileOption = None,
     split: Annotated[str, typer.Option(help="Whose questions.")] = "train",
     limit: Annotated[int | None, typer.Option(min=1, help="So many demos, of a seeded sample of questions.")] = None,
     source: Annotated[
@@ -71,7 +75,8 @@ def demos(
     with sole_writer_of(output):
         if output.exists() and not force:
             raise KgwalkError(f"{output} is there already; --force replaces it")
-        sources = _sources(recipe, data, split, limit, source, tokenizer, seed, values, engine, model)
+        chosen = chosen_recipe(recipe, profile, values)
+        sources = _sources(chosen, data, split, limit, source, tokenizer, seed, engine, model)
         started = time.perf_counter()
         try:
             report = _write(sources, output, quiet=json)
@@ -85,21 +90,19 @@ def demos(
 
 
 def _sources(
-    recipe: str,
+    chosen: Recipe,
     data: list[str],
     split: str,
     limit: int | None,
     source: str | None,
     tokenizer: str | None,
     seed: int,
-    values: list[str],
     engine: str,
     model: str | None,
 ) -> DemoSources:
     from dataclasses import replace
     from functools import partial
 
-    from kgwalk.config.recipe import load_recipe
     from kgwalk.data.mixture import load_data
     from kgwalk.demos.filter import DemoSettings
     from kgwalk.demos.make import DemoSources
@@ -108,7 +111,6 @@ def _sources(
     from kgwalk.walk.environment import environment_for, environments_of
     from kgwalk.walk.policy import ProtocolPolicy, budget_of, check_web, protocol_of
 
-    chosen = load_recipe(recipe).with_values(values)
     settings = DemoSettings.of(chosen)
     if source is not None:
         settings = replace(settings, sources=tuple(name.strip() for name in source.split(","))).checked()

@@ -16,10 +16,12 @@ from kgwalk.cli.options import (
     EngineOption,
     GraphDropOption,
     JsonOption,
+    ProfileOption,
     RecipeArgument,
     StartOverOption,
     ValuesOption,
     WebOption,
+    chosen_recipe,
     environment_values,
 )
 from kgwalk.cli.output import EVERY, counted, err, out, print_json, print_table, telling_what_is_kept
@@ -44,6 +46,7 @@ EXAMPLES = (
 def eval(
     recipe: RecipeArgument,
     data: DatasetOption,
+    profile: ProfileOption = None,
     split: Annotated[str, typer.Option(help="Which questions.")] = "test",
     folder: Annotated[
         Path | None,
@@ -92,23 +95,22 @@ def eval(
     ] + environment_values(graph_drop, web)
     kinds = [kind.strip() for kind in judge_kinds.split(",")]
     if judge is not None:
-        from kgwalk.config.recipe import load_recipe, read_section
+        from kgwalk.config.recipe import read_section
         from kgwalk.evaluation.evaluate import check_judge, judge_run
         from kgwalk.score.judge.judge import JudgeSettings
 
         check_judge(judge, kinds)
-        asking = read_section(JudgeSettings, load_recipe(recipe).with_values(values or []), "judge")
+        asking = read_section(JudgeSettings, chosen_recipe(recipe, profile, values), "judge")
     dataset = load_dataset(data)
     with telling_what_is_kept(folder, GOES_ON), _bars(quiet=json) as (progress, building):
         report = evaluate(
-            recipe,
+            chosen_recipe(recipe, profile, [*more, *(values or [])]),
             dataset,
             split,
             out=folder,
             engine=engine,
             model=model,
             adapter=_agent(adapter, recipe, dataset, model, engine, building),
-            values=[*more, *(values or [])],
             limit=limit,
             seed=seed,
             link=link,

@@ -10,9 +10,10 @@ or tables, or an address.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,9 @@ from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph, shown_address
 from kgwalk.types import KgwalkError
+
+if TYPE_CHECKING:
+    from kgwalk.config.recipe import Recipe
 
 RECIPE_FORMS = "a bundled name (see kgwalk recipes), a TOML file or a system's folder"
 ENGINES = "auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY)."
@@ -132,6 +136,10 @@ ValuesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Set a value of the recipe; may be repeated."),
 ]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", help="Values for a purpose over the recipe's: 135m for a small model (kgwalk recipes)."),
+]
 EngineOption = Annotated[str, typer.Option("--engine", help=ENGINES)]
 AdapterOption = Annotated[
     str | None,
@@ -179,6 +187,14 @@ def environment_values(graph_drop: float | None, web: str | None) -> list[str]:
     """
     drop = [] if graph_drop is None else [f"world.drop={graph_drop}"]
     return drop if web is None else [*drop, f"world.web={json.dumps(web)}"]
+
+
+def chosen_recipe(name: str, profile: str | None, values: Sequence[str] | None) -> Recipe:
+    """The recipe that the options name, with the values of the profile, then those of `--set`."""
+    from kgwalk.config.recipe import load_recipe
+
+    recipe = load_recipe(name)
+    return (recipe if profile is None else recipe.with_profile(profile)).with_values(values or [])
 
 
 # Graphs by name

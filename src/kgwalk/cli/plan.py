@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kgwalk.cli.options import JsonOption, RecipeOption, ValuesOption
+from kgwalk.cli.options import JsonOption, ProfileOption, RecipeOption, ValuesOption, chosen_recipe
 from kgwalk.cli.output import out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def plan(
     written: Annotated[
         float | None, typer.Option(min=1, help="Tokens that the model writes, a walk (default: as measured).")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="A profile of the recipe, such as 135m or 7b.")] = None,
+    profile: ProfileOption = None,
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -56,11 +56,9 @@ def plan(
     """
     from kgwalk.bench.plan import TrainingWork, plan_training
     from kgwalk.bench.shapes import shape_of
-    from kgwalk.config.recipe import load_recipe
     from kgwalk.training.settings import ModelSettings
 
-    chosen = load_recipe(recipe)
-    chosen = (chosen if profile is None else chosen.with_profile(profile)).with_values(values or [])
+    chosen = chosen_recipe(recipe, profile, values)
     work = TrainingWork.of(chosen).with_walk(told, written)
     work = _asked(work, lora, {"questions": questions, "group": group, "steps": steps})
     names = model or [str(chosen.section("model").get("name", ModelSettings().name))]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from kgwalk.cli.options import JsonOption, RecipeArgument, ValuesOption
+from kgwalk.cli.options import JsonOption, ProfileOption, RecipeArgument, ValuesOption, chosen_recipe
 from kgwalk.cli.output import out, print_json, print_table
 
 app = typer.Typer(
@@ -46,15 +44,12 @@ def recipes(
 @app.command(epilog="Examples: kgwalk recipes show kgwalk · kgwalk recipes show eog --set grpo.lr=1e-6")
 def show(
     name: RecipeArgument,
-    profile: Annotated[str | None, typer.Option(help="With this profile's values.")] = None,
+    profile: ProfileOption = None,
     values: ValuesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print a recipe as it would be run, as TOML: save it, change it, run it by its path."""
-    from kgwalk.config.recipe import load_recipe
-
-    recipe = load_recipe(name)
-    recipe = (recipe if profile is None else recipe.with_profile(profile)).with_values(values or [])
+    recipe = chosen_recipe(name, profile, values)
     if json:
         print_json({"name": recipe.name, "about": recipe.about, "sections": recipe.resolved()})
     else:

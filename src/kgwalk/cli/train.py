@@ -15,6 +15,7 @@ from kgwalk.cli.options import (
     GraphDropOption,
     JsonOption,
     MixtureOption,
+    ProfileOption,
     RecipeArgument,
     StartOverOption,
     ValuesOption,
@@ -46,9 +47,7 @@ def train(
         Path | None,
         typer.Option("--output", "-o", "--output-dir", help="The run's folder (default: runs/RECIPE-DATA)."),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Values for a purpose over the recipe's: 135m for a small model.")
-    ] = None,
+    profile: ProfileOption = None,
     smoke: Annotated[
         bool, typer.Option("--smoke", help="See that every stage runs and earns, in seconds (profile smoke).")
     ] = False,
