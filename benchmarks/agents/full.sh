@@ -1,9 +1,8 @@
 #!/bin/sh
 # The course of the agents that come with kgwalk, in the full walking language, for three sizes of model.
 #
-#     sh benchmarks/agents/full.sh WORK lessons             # demonstrations of questions that were written by hand: a minute
-#     sh benchmarks/agents/full.sh WORK demos               # all others, on all processors: 3 minutes on 16 (JOBS at a time)
-#     sh benchmarks/agents/full.sh WORK mix                 # shuffle what is there into one course
+#     sh benchmarks/agents/full.sh WORK demos               # demonstrations, on all processors (JOBS at a time)
+#     sh benchmarks/agents/full.sh WORK mix                 # shuffle what is there into one course; demos does it too
 #     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
 #     MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
 #     MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
@@ -24,11 +23,15 @@ demos() {  # QUESTIONS FILE [LIMIT]
         --set 'demos.sources=["program","dates","gold","evidence"]' ${3:+--limit "$3"} -o "$2.part" && mv "$2.part" "$2"
 }
 
-one() {  # worlds-N, set-NAME-LIMIT or made-NAME-COUNT: its demonstrations, unless they are there
+one() {  # lesson-NAME:VARIANTS, worlds-N:GRAPHS, set-NAME:LIMIT or made-NAME:COUNT: its demonstrations, unless they are there
     part=${1%%:*}; most=${1##*:}; name=${part#*-}
     [ -e "$out/$part.jsonl" ] && return
     where=$data/$name; [ "$name" = world ] && where=world
     case $part in
+    lesson-*)  # questions written by hand; with fewer worked examples, as other questions of the graph say too much
+        rm -rf "$out/$part"
+        python3 -m benchmarks.lessons make "$name" -o "$out/$part" --variants "$most" --each "${EACH:-2}" &&
+            EXAMPLES=0.2 ASKED=0.1 demos "$out/$part" "$out/$part.jsonl" ;;
     worlds-*)  # invented graphs, 60 questions each, every pattern of the language
         without=""; for set in $sets; do without="$without --without-phrasings $data/$set"; done
         kgwalk questions worlds -o "$out/$part" --worlds "$most" --per-world 60 --seed $((seed + name)) --language full \
@@ -43,13 +46,9 @@ one() {  # worlds-N, set-NAME-LIMIT or made-NAME-COUNT: its demonstrations, unle
 make_demos() {
     parts="set-metaqa:3000 set-pq-2h:800 set-pq-3h:2500 set-wc2014:1800 set-webqsp-fbpool:9000 set-cwq-fbpool:9000 set-timequestions:9000
         set-world:9000 made-world:1800 made-metaqa:900 made-pq-3h:600 made-wc2014:900 made-cwq-fbpool:3000 made-timequestions:1200"
+    for lesson in benchmarks/lessons/*/lesson.toml; do parts="$parts lesson-$(basename "$(dirname "$lesson")"):${VARIANTS:-5}"; done
     for shard in $(seq 1 "$shards"); do parts="$parts worlds-$shard:${WORLDS:-30}"; done
     printf '%s\n' $parts | xargs -P "$jobs" -n 1 sh "$0" "$work" one
-}
-
-make_lessons() {  # with fewer worked examples: other questions of a lesson's graph say too much
-    [ -d "$out/lessons" ] || python3 -m benchmarks.lessons make -o "$out/lessons" --variants "${VARIANTS:-8}" --each "${EACH:-2}"
-    EXAMPLES=0.2 ASKED=0.1 demos "$out/lessons" "$out/lessons-all.jsonl"
 }
 
 mix() {
@@ -92,7 +91,7 @@ make_questions() {  # graphs that no demonstration is of, as many as are asked i
 grpo() {  # SIZE
     of_size "$1"
     given="--data world:300 --data $data/webqsp-fbpool --data $data/cwq-fbpool --data $data/timequestions --data $data/metaqa:200 --data $data/pq-3h:200"
-    for made in "$out"/fresh-* "$out"/lessons; do [ -d "$made" ] && given="$given --data $made"; done
+    for made in "$out"/fresh-* "$out"/lesson-*; do [ -d "$made" ] && given="$given --data $made"; done
     # Questions whose walks differ in reward teach: after imitation most are known, so those are asked again.
     kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt $given --stages grpo --start "${START:-$out/$1/adapter}" \
         -o "$out/$1-grpo" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set 'curriculum.order="variance"' \
@@ -101,7 +100,6 @@ grpo() {  # SIZE
 }
 
 case ${2:-} in
-lessons) make_lessons ;;
 demos) make_demos; mix ;;
 one) one "${3:-}" ;;
 mix) mix ;;
