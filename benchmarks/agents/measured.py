@@ -71,6 +71,11 @@ class Measured:
         published = any(folder.glob("*.json"))
         return cls(ResultFiles.read(folder) if published else WorkFolder(folder))
 
+    @property
+    def published(self) -> bool:
+        """Whether it is a folder of results files, not of a run's work."""
+        return isinstance(self.source, ResultFiles)
+
     def test(self, name: str, data: str, way: str = "") -> dict[str, Any] | None:
         """The report of one test."""
         return self.source.find(TESTS, folder_name(name, data, way))

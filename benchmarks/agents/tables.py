@@ -203,7 +203,7 @@ def confidence(measured: Measured) -> str | None:
 class Table:
     title: str
     make: Callable[[Measured], str | None]
-    files: tuple[str, ...]  # of docs/results, with all that it rests on
+    files: tuple[str, ...]  # of docs/results, with all that it rests on; none where its reports lie elsewhere
 
 
 TABLES = {
@@ -238,9 +238,12 @@ IN_PAGE = re.compile(rf"(?P<table>(?:^\|.*\n)+)\n(?=.*{COMMAND})", re.MULTILINE)
 
 
 def tables(folder: Path, names: Sequence[str] = ()) -> str:
-    """Those named, or all of which something was measured, in a work folder or a folder of results files."""
+    """Those named, or all of which something was measured, in a work folder or a folder of results files. Tables of
+    reports that lie elsewhere in this repository say nothing about a work folder: there they are shown by name alone.
+    """
     measured = Measured.of(folder)
-    made = {name: _table(name).make(measured) for name in names or TABLES}
+    wanted = names or [name for name, table in TABLES.items() if table.files or measured.published]
+    made = {name: _table(name).make(measured) for name in wanted}
     return "\n\n".join(f"## {TABLES[name].title}\n\n{text}" for name, text in made.items() if text is not None)
 
 
