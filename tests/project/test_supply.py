@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import importlib.util
 import json
 import sys
 import tarfile
@@ -20,22 +19,14 @@ pytest.importorskip("packaging.licenses")
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from script_modules import script
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "kgwalk"
 HASH = "sha256:" + "0" * 64
 
 
-def _script(name: str) -> Any:
-    """A script of scripts/, which are no part of the package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-audit = _script("audit")
+audit = script("audit")
 
 
 def pins(*lines: str) -> Any:
