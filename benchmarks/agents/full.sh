@@ -30,7 +30,7 @@ one() {  # lesson-NAME:VARIANTS, worlds-N:GRAPHS, set-NAME:LIMIT or made-NAME:CO
     case $part in
     lesson-*)  # questions written by hand; with fewer worked examples, as other questions of the graph say too much
         rm -rf "$out/$part"
-        python3 -m benchmarks.lessons make "$name" -o "$out/$part" --variants "$most" --each "${EACH:-2}" &&
+        python3 -m benchmarks.lessons make "$name" -o "$out/$part" --seed "$seed" --variants "$most" --each "${EACH:-2}" &&
             EXAMPLES=0.2 ASKED=0.1 demos "$out/$part" "$out/$part.jsonl" ;;
     worlds-*)  # invented graphs, 60 questions each, every pattern of the language
         without=""; for set in $sets; do without="$without --without-phrasings $data/$set"; done

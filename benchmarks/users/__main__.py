@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 from benchmarks.users.answers import Answers
 from benchmarks.users.gold import oracle, starts_report
 from benchmarks.users.graphs import UserGraph, dev, fresh, practice, problems, seal, sealed
-from benchmarks.users.run import Asked, run
+from benchmarks.users.run import Asked, opened, run
 from benchmarks.users.score import report
 
+from kgwalk.llm.engine import Engine
 from kgwalk.types import KgwalkError
 
 OPEN = {"dev": dev, "practice": practice, "fresh": fresh}  # sets whose questions may be read
@@ -42,7 +44,10 @@ def main() -> int:
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="of dev, practice or fresh, keep the walks here, to read failures"
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the walks in FOLDER/dev, FOLDER/practice and FOLDER/fresh, to read failures; those of sealed never",
     )
     parser.add_argument("--oracle", action="store_true", help="ask nobody: run the gold programs, and score them")
     parser.add_argument(
@@ -54,8 +59,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.graph and given.only not in OPEN:
         parser.error("--graph needs --only dev, practice or fresh: single sealed graphs are not scored")
-    if given.keep and given.only not in OPEN:
-        parser.error("--keep needs --only dev, practice or fresh: what is asked of the sealed graphs is not read")
+    if given.keep and given.only == "sealed":
+        parser.error("--keep: what is asked of the sealed graphs is not read")
     try:
         if given.seal:
             seal(given.seal)
@@ -63,8 +68,13 @@ def main() -> int:
         if given.check:
             return _check(given.only)
         who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep)
-        told = _starts if given.starts else _oracle if given.oracle else partial(_asked, who)
-        found = {name: _of_set(name, given.graph, told) for name in SETS if given.only in (None, name)}
+        names = [name for name in SETS if given.only in (None, name)]
+        if given.starts or given.oracle:
+            told = _starts if given.starts else _oracle
+            found = {name: _of_set(name, given.graph, told) for name in names}
+        else:
+            with opened(who) as engine:
+                found = {name: _of_set(name, given.graph, partial(_asked, who, engine, name)) for name in names}
     except KgwalkError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -90,8 +100,9 @@ def _of_set(name: str, only: Sequence[str] | None, told: Told) -> dict[str, Any]
     return told([graph for graph in graphs if not only or graph.name in only], False)
 
 
-def _asked(who: Asked, graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:
-    return report(run(graphs, who, progress=_tell), secret=secret)
+def _asked(who: Asked, engine: Engine | None, name: str, graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:
+    kept = None if secret or who.keep is None else who.keep / name
+    return report(run(graphs, replace(who, keep=kept), engine=engine, progress=_tell), secret=secret)
 
 
 def _oracle(graphs: Sequence[UserGraph], secret: bool) -> dict[str, Any]:

@@ -7,11 +7,13 @@ by `kgwalk.evaluate`, each from what kgwalk's own linking finds in it, since use
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,13 @@ from benchmarks.users.answers import Answers
 from benchmarks.users.graphs import Cells, UserGraph, UserQuestion
 from benchmarks.users.score import Scored, score
 
-from kgwalk.config.recipe import load_recipe
+from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.data.dataset import load_dataset
 from kgwalk.data.mixture import Mixture, MixturePart
 from kgwalk.evaluation.evaluate import evaluate
 from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.kg.graph import Graph
+from kgwalk.llm.engine import Engine, open_engine
 from kgwalk.types import KgwalkError, Progress, silent
 from kgwalk.walk.policy import choose_adapter, needs_engine, protocol_of, walked_as_learnt
 from kgwalk.walk.protocol import Protocol
@@ -53,21 +56,41 @@ class Asked:
     engine: str = "auto"
     keep: Path | None = None  # where the walks are kept, to be read
 
+    def folder(self, recipe: Recipe) -> str | None:
+        """The adapter's folder, if the recipe walks with a model."""
+        if not needs_engine(recipe):
+            return None
+        return choose_adapter(self.adapter, None, recipe, model=self.model, engine=self.engine).folder
+
+
+@contextmanager
+def opened(who: Asked) -> Iterator[Engine | None]:
+    """The model, opened once for all sets; None for a recipe that walks without."""
+    recipe = load_recipe(who.recipe)
+    if not needs_engine(recipe):
+        yield None
+        return
+    folder = who.folder(recipe)
+    engine = open_engine(who.engine, who.model, **({} if folder is None else {"adapter": folder}))
+    try:
+        yield engine
+    finally:
+        asyncio.run(engine.close())
+
 
 def run(
     graphs: Sequence[UserGraph],
     who: Asked,
     *,
+    engine: Engine | None = None,
     progress: Progress = silent,
     prepare: Callable[[Path], None] | None = None,
 ) -> list[Scored]:
-    """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given. `prepare` is
-    given each store before it is asked: `kgwalk fit` puts worked examples beside it.
+    """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given. `engine` is one
+    that is open already. `prepare` is given each store before it is asked: `kgwalk fit` puts worked examples beside it.
     """
     recipe = load_recipe(who.recipe)
-    adapter = None
-    if needs_engine(recipe):
-        adapter = choose_adapter(who.adapter, None, recipe, model=who.model, engine=who.engine).folder
+    adapter = who.folder(recipe)
     with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
         walks = who.keep or Path(made) / "run"
         parts = [MixturePart(graph.name, load_dataset(_dataset(graph, Path(made)))) for graph in graphs]
@@ -80,7 +103,7 @@ def run(
             data,
             SPLIT,
             out=walks,
-            engine=who.engine,
+            engine=who.engine if engine is None else engine,
             model=who.model,
             adapter=adapter,
             link=True,
