@@ -4,8 +4,8 @@
 #     sh benchmarks/agents/full.sh WORK demos               # demonstrations, on all processors (JOBS at a time)
 #     sh benchmarks/agents/full.sh WORK mix                 # shuffle what is there into one course; demos does it too
 #     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
-#     MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
-#     MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
+#     MIX=mix-part MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
+#     MIX=mix-part MINUTES=10 sh benchmarks/agents/full.sh WORK sft 1.5b
 #     sh benchmarks/agents/full.sh WORK questions           # fresh invented graphs to learn from by walking them
 #     MINUTES=8 sh benchmarks/agents/full.sh WORK grpo 1.5b # from the adapter that sft made, or from START
 #
@@ -51,18 +51,29 @@ make_demos() {
     printf '%s\n' $parts | xargs -P "$jobs" -n 1 sh "$0" "$work" one
 }
 
-mix() {
+mix() {  # mix.jsonl is for the smallest; mix-part.jsonl for the larger ones, which do not come through all in their minutes
     python3 - "$out" <<'P'
 import random, sys
 from pathlib import Path
 
-out, chance, rows = Path(sys.argv[1]), random.Random(0), []
-again = {"set-cwq-fbpool": 2, "set-webqsp-fbpool": 3, "set-timequestions": 2, "set-world": 2}
-for file in sorted(out.glob("*-*.jsonl")):
-    rows += file.read_text().splitlines(keepends=True) * again.get(file.stem, 1)
-chance.shuffle(rows)
-(out / "mix.jsonl").write_text("".join(rows))
-print(f"{len(rows)} demonstrations")
+# How often each file comes; a share of one is its first lines, drawn anew. Last the sort of a file, for what is not named.
+WHOLE = {"set-cwq-fbpool": 2, "set-webqsp-fbpool": 3, "set-timequestions": 2, "set-world": 2,
+         "set-metaqa": 0.5, "set-pq-3h": 0.5, "set-wc2014": 0.5}
+PART = {"set-cwq-fbpool": 1, "set-webqsp-fbpool": 1, "set-timequestions": 1, "set-world": 0.5,
+        "lesson": 0.3, "worlds": 0.2, "made": 0.2, "set": 0.1}
+out = Path(sys.argv[1])
+for name, shares in {"mix": WHOLE, "mix-part": PART}.items():
+    chance, rows = random.Random(0), []
+    for file in sorted(out.glob("*-*.jsonl")):
+        if file.stem.startswith("mix"):
+            continue
+        lines = file.read_text().splitlines(keepends=True)
+        chance.shuffle(lines)
+        share = shares.get(file.stem, shares.get(file.stem.split("-")[0], 1))
+        rows += lines * int(share) if share >= 1 else lines[: round(share * len(lines))]
+    chance.shuffle(rows)
+    (out / f"{name}.jsonl").write_text("".join(rows))
+    print(f"{name}: {len(rows)} demonstrations")
 P
 }
 
@@ -77,7 +88,7 @@ of_size() {  # SIZE: its model, the size of its adapter, the rate it learns with
 
 sft() {  # SIZE
     of_size "$1"
-    kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt --data world --stages sft --demos "$out/mix.jsonl" \
+    kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt --data world --stages sft --demos "$out/${MIX:-mix}.jsonl" \
         ${START:+--start "$START"} -o "$out/$1" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set sft.epochs=1 \
         --set sft.batch=64 --set sft.lr="${RATE:-$rate}" --set sft.minutes="${MINUTES:-0}" --set sft.eval_questions=0 --set sft.save_every=100000
 }
