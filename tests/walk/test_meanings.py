@@ -7,6 +7,7 @@ import pytest
 
 from conftest import memory_folder, store_of
 from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.views import incomplete
 from kgwalk.walk.kind_choice import FEATURES, choose_kind, profiles, weights
 from kgwalk.walk.linking import link, topics
 from kgwalk.walk.question_words import Text
@@ -66,6 +67,15 @@ def test_what_no_name_has(festival: StoredGraph, question: str, things: list[str
 def test_a_mention_by_meaning_says_so_and_is_never_sure(festival: StoredGraph) -> None:
     [mention] = starts_in("scary movies", festival)[0]
     assert (mention.text, mention.why, mention.sure) == ("scary", "fuzzy: by meaning", False)
+
+
+def test_what_a_view_leaves_out_is_not_meant(festival: StoredGraph) -> None:
+    """Without the facts of its genres there is no horror film; the graph that the view is of still has two."""
+    without = incomplete(festival, list(festival.match(tail="horror")), drop=1.0)
+    assert "horror" not in without
+    assert topics(starts_in("scary movies", without)[0]) == []
+    assert topics(starts_in("where does the x9 go", without)[0]) == ["Line X9"]
+    assert topics(starts_in("scary movies", festival)[0]) == ["horror"]
 
 
 def test_questions_in_other_languages_go_by_names_alone(festival: StoredGraph) -> None:

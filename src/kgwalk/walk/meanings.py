@@ -268,21 +268,37 @@ class _Targets(NamedTuple):
     names_ED: F32
 
 
-_TARGETS: WeakKeyDictionary[Store, _Targets] = WeakKeyDictionary()
+_TARGETS: WeakKeyDictionary[Store | StoredGraph, _Targets] = WeakKeyDictionary()
 
 
 def _targets(graph: StoredGraph) -> _Targets:
-    """Read once a store; of a view too, whose names and kinds are among its store's."""
+    """Read once a store, and of each view what it has of them: a name without a fact there is not meant."""
     store = graph.store
     if store not in _TARGETS:
-        kinds = kinds_of(graph)
-        classes = {kind.value for kind in kinds.values()}
-        own, kinds_KD = _embedded([(kind, plain) for plain, kind in kinds.items()])
-        relations, relations_RD = _embedded(list(_words_of_relations(store)))
+        own = StoredGraph(store)
+        classes = {kind.value for kind in kinds_of(own).values()}
         names = [(name, plain) for name, plain in _plain_names(store) if name not in classes]
+        relations, relations_RD = _embedded(list(_words_of_relations(store)))
         things, names_ED = _embedded(names[:MOST_NAMES])
-        _TARGETS[store] = _Targets(own, kinds_KD, relations, relations_RD, things, names_ED)
-    return _TARGETS[store]
+        _TARGETS[store] = _Targets(*_kinds(own), relations, relations_RD, things, names_ED)
+    whole = _TARGETS[store]
+    if type(graph) is StoredGraph:
+        return whole
+    if graph not in _TARGETS:
+        said = [at for at, name in enumerate(whole.relations) if graph.has_relation(name)]
+        here = [at for at, name in enumerate(whole.names) if name in graph]
+        _TARGETS[graph] = _Targets(
+            *_kinds(graph),
+            [whole.relations[at] for at in said],
+            whole.relations_RD[said],
+            [whole.names[at] for at in here],
+            whole.names_ED[here],
+        )
+    return _TARGETS[graph]
+
+
+def _kinds(graph: StoredGraph) -> tuple[list[Kind], F32]:
+    return _embedded([(kind, plain) for plain, kind in kinds_of(graph).items()])
 
 
 def _plain_names(store: Store) -> Iterator[tuple[str, str]]:
