@@ -9,7 +9,7 @@ import pytest
 
 from commands import Cli
 from kgwalk.config.recipe import load_recipe
-from kgwalk.training.backends.choice import BACKENDS, check_backend
+from kgwalk.training.backends import BACKENDS, check_backend
 from kgwalk.training.backends.trl_settings import LOSS_TYPES, trl_values
 from kgwalk.training.loss import AGGREGATIONS
 from kgwalk.types import KgwalkError

@@ -118,7 +118,7 @@ def test_a_set_can_be_named_once_it_was_made(films: StoredGraph) -> None:
 
 
 def test_the_full_language_has_paths_and_values(films: StoredGraph) -> None:
-    walk = walk_of(films, "Tom Hanks", language="full", thoughts=False)
+    walk = walk_of(films, "Tom Hanks", language="full", thoughts=False, walkable=False)
     assert next_characters(walk, 'tail_entities($1, "') == "(^bdlrs"
     assert next_characters(walk, 'tail_entities($1, "(^starred/directed_by)') == '"+/|'  # a path as a whole, again
     assert next_characters(walk, 'tail_entities($1, "^starred') == '"+/|'
@@ -295,7 +295,9 @@ def test_a_walk_without_room_for_a_turn_ends(films: StoredGraph) -> None:
 
 @pytest.mark.parametrize("language", ["core", "full"])
 def test_every_demonstration_is_within_the_grammar(tmp_path_factory: pytest.TempPathFactory, language: str) -> None:
-    """Tokenised as the tokenizer does it; wrong turns too, which are shown and not learnt."""
+    """Tokenised as the tokenizer does it; wrong turns too, which are shown and not learnt. Those may lead nowhere, so
+    they are within the grammar of any path.
+    """
     pytest.importorskip("torch")
     from tiny_models import tiny_tokenizer
 
@@ -311,10 +313,11 @@ def test_every_demonstration_is_within_the_grammar(tmp_path_factory: pytest.Temp
     )  # fmt: skip
     questions, turns = {question.id: question for question in asked}, 0
     for demo in written:
+        protocol = Kgwalk(language=language, walkable=not demo.wrong)
         said = [str(message["content"]) for message in demo.messages if message["role"] == "assistant"]
         engine = ScriptedEngine(said, tokens=tokens, constrained=True)
         task = Task(questions[demo.id], questions[demo.id].topic_entities)
-        [episode] = rollout([(task, Environment(firm))], Kgwalk(language=language), engine, budget=budget)
+        [episode] = rollout([(task, Environment(firm))], protocol, engine, budget=budget)
         assert [turn.text for turn in episode.turns] == said, episode.failure
         assert all(turn.constraint is not None for turn in episode.turns)
         turns += len(said)

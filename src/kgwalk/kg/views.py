@@ -54,6 +54,11 @@ class FilteredView(StoredGraph):
         self._relation_set: set[int] | None = None
         self._hidden_of: dict[int, int] | None = None
 
+    @property
+    def is_subgraph(self) -> bool:
+        """Whether it has only some triples that were named, not all but a few or those of a time."""
+        return self._filter.only is not None
+
     def _places(self, low: int, high: int, out: bool) -> I64 | range:
         """The edges among the positions low .. high that are in the view; a range where all of them are."""
         only, without, dates = self._filter.only, self._filter.without, self._filter.dates

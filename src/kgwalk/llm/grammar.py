@@ -69,18 +69,19 @@ class GrammarRule(ABC):
         """What may come after a byte."""
         return NOTHING
 
-    def shortest(self, open_loops: tuple[GrammarRule, ...] = ()) -> Ending | None:
+    def shortest(self, open_loops: tuple[GrammarRule, ...] | None = ()) -> Ending | None:
         """The shortest way from here to the end, the first in order among equals; None inside a loop that is open.
 
         A loop of a grammar here can always be left by fewer bytes than another round takes, so that a rule's shortest
-        text never goes round one.
+        text never goes round one. Nor does it enter one where there is a way without: `open_loops` None asks for such
+        a way. Else every loop that another may follow would be tried after every other.
         """
         if self._shortest is None:
             self._shortest = self._ending(open_loops)
         return self._shortest
 
     @abstractmethod
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         """`shortest`, worked out anew."""
 
 
@@ -100,7 +101,7 @@ class _Literal(GrammarRule):
             return NOTHING
         return self.then.items() if len(self.data) == 1 else _made(_Literal, self.data[1:], self.then).items()
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         return _before(self.data, self.then.shortest(open_loops))
 
 
@@ -162,7 +163,7 @@ class _Choice(GrammarRule):
         high = _after(texts, text, low, self.high)
         return _made(_Choice, self.names, low, high, self.depth + 1, self.then).items() if high > low else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         name = min(self.names.sorted[self.low : self.high], key=lambda text: (len(text), text))
         return _before(name[self.depth :], self.then.shortest(open_loops))
 
@@ -184,7 +185,7 @@ class _Many(GrammarRule):
             return self.items()
         return _made(_Escaped, self).items() if byte == BACKSLASH and self.kind is STRING else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         return self.then.shortest(open_loops)
 
 
@@ -198,7 +199,7 @@ class _Escaped(GrammarRule):
     def step(self, byte: int) -> frozenset[GrammarRule]:
         return self.string.items() if byte in (QUOTE, BACKSLASH) else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         return _before(b'"', self.string.shortest(open_loops))
 
 
@@ -218,7 +219,7 @@ class _Number(GrammarRule):
     def step(self, byte: int) -> frozenset[GrammarRule]:
         return _made(_Number, self.used + 1, self.then).items() if byte in bytes(self.firsts()) else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         return _before(b"" if self.used else b"1", self.then.shortest(open_loops))
 
 
@@ -229,8 +230,11 @@ class _Either(GrammarRule):
     def _open(self) -> frozenset[GrammarRule]:
         return frozenset().union(*(one.items() for one in self.options))
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
-        found = [way for one in self.options if (way := one.shortest(open_loops)) is not None]
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
+        for loops in (None, open_loops):
+            found = [way for one in self.options if (way := one.shortest(loops)) is not None]
+            if found or open_loops is None:
+                break
         return min(found, default=None)
 
 
@@ -241,8 +245,8 @@ class _Loop(GrammarRule):
     def _open(self) -> frozenset[GrammarRule]:
         return self.make().items()
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
-        return None if self in open_loops else self.make().shortest((*open_loops, self))
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
+        return None if open_loops is None or self in open_loops else self.make().shortest((*open_loops, self))
 
 
 class _End(GrammarRule):
@@ -251,7 +255,7 @@ class _End(GrammarRule):
     def __init__(self, stopped: bool) -> None:
         self.stopped = stopped
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...]) -> Ending | None:
+    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
         return 0, b"", 0 if self.stopped else 1
 
 

@@ -101,12 +101,11 @@ def open_web(settings: ServeSettings) -> WebSearch | None:
     """What the agent's web searches ask. Imports the agent only if there are settings of an environment."""
     if not settings.environment:
         return None
-    from kgwalk.serve.questions import settings_of
-    from kgwalk.walk.environment import opened_web
+    from kgwalk.walk.environment import environment_values, opened_web
     from kgwalk.walk.web.search import GRAPH
     from kgwalk.walk.web.search import open_web as named_web
 
-    environment = settings_of(settings.environment)
+    environment = environment_values(settings.environment)
     if environment.drop > 0 and settings.data is None:
         raise KgwalkError(
             "facts are hidden by question, and no questions are served; name their dataset: --data DIR, or leave out "

@@ -157,9 +157,9 @@ def open_served(settings: ServeSettings) -> ServedGraphs:
     opened = open_graphs(settings.graphs, data=settings.data is not None)
     views: dict[str, Callable[[str], Graph]] = {}
     if settings.data is not None:
-        from kgwalk.serve.questions import open_questions, settings_of
+        from kgwalk.walk.environment import environment_values, open_questions
 
-        questions = open_questions(settings.data, settings_of(settings.environment))
+        questions = open_questions(settings.data, environment_values(settings.environment))
         name = questions.dataset.name
         if name in opened:
             raise KgwalkError(f"the dataset and a graph are both called {name!r}; name the graph: --graph NAME=DIR")

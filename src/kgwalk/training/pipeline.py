@@ -35,8 +35,8 @@ from kgwalk.llm.embeddings import CachedEmbedder
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.score.answers import gold_of
 from kgwalk.score.episode import retrieved
-from kgwalk.training.backends.choice import NATIVE, check_backend
-from kgwalk.training.backends.choice import backend as outside
+from kgwalk.training.backends import NATIVE, check_backend
+from kgwalk.training.backends import backend as outside
 from kgwalk.training.curriculum import Curriculum
 from kgwalk.training.grpo import Grpo
 from kgwalk.training.loop import CheckpointPolicy, Stage, TimeBudget, check_tracker, run_stage

@@ -24,7 +24,7 @@ from kgwalk.evaluation.report import STEP_METRICS
 from kgwalk.score.judge.judge import Judge, JudgeSettings, opened_judge
 from kgwalk.score.judge.kinds import case_of
 from kgwalk.score.rewards import RewardFunction
-from kgwalk.training.backends.choice import NATIVE
+from kgwalk.training.backends import NATIVE
 from kgwalk.training.backends.exchange import unconstrained
 from kgwalk.training.checkpoint import OPTIMISER, STATE, Checkpoints, copy_files, whole_or_not
 from kgwalk.training.collect import Judged, no_verdicts
@@ -50,7 +50,7 @@ class TrainingRun:
     """`path` is the run's folder; `folder` is there once the run has `begun`.
 
     `start` is an adapter to begin with, `demos` a file of demonstrations to use instead of making them, `incomplete`
-    the setting of [train], and `backend` the trainer that runs the GRPO stage (`backends.choice`).
+    the setting of [train], and `backend` the trainer that runs the GRPO stage (`backends`).
     """
 
     recipe: Recipe

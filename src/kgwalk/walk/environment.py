@@ -13,19 +13,21 @@ import hashlib
 import importlib.util
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import Recipe, read_section, setting
 from kgwalk.data.bundled import beside
+from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.kg.views import incomplete
 from kgwalk.llm.embeddings import CachedEmbedder, Embedder, MiniLM, installed_minilm
-from kgwalk.types import KgwalkError, Question, Triple
+from kgwalk.types import KgwalkError, Question, Triple, UnknownQuestion
 from kgwalk.walk.examples import ENDING, ExampleLibrary, read_examples
 from kgwalk.walk.protocol import Environment, Protocol
 from kgwalk.walk.ranking import RANKER_CARD
@@ -272,3 +274,43 @@ def _draw(what: str, id_: str, seed: int) -> int:
 def _unit(what: str, id_: str, seed: int) -> float:
     """A draw from 0 to below 1."""
     return _draw(what, id_, seed) / 2**48
+
+
+# Of a served dataset
+
+
+def environment_values(values: Mapping[str, Any]) -> EnvironmentSettings:
+    """The values of a section [world]; an error names what is wrong."""
+    return environment_settings(Recipe("serve", {"world": values}))
+
+
+@dataclass(frozen=True)
+class QuestionViews:
+    """The questions of a dataset by their ids, and the environments of their walks: an id stands for the view of the
+    graph that its walk sees. So an agent that asks a server sees what it would see without one.
+    """
+
+    dataset: Dataset
+    environments: Environments
+    by_id: dict[str, Question] = field(repr=False)
+
+    def graph(self, question: str) -> Graph:
+        if question not in self.by_id:
+            raise UnknownQuestion(question, where=f"the questions of {self.dataset.name}")
+        return self.environments.of(self.by_id[question]).graph
+
+
+def open_questions(data: str, settings: EnvironmentSettings) -> QuestionViews:
+    """The questions of every split of a dataset; one id stands for one view."""
+    dataset = load_dataset(data)
+    dataset.hold()
+    by_id: dict[str, Question] = {}
+    for split in dataset.splits():
+        for question in dataset.questions(split):
+            known = by_id.setdefault(question.id, question)
+            if settings.drop > 0 and crucial_facts(known) != crucial_facts(question):
+                raise KgwalkError(
+                    f"two questions of {dataset.name} have the id {question.id!r} and other facts; with facts hidden "
+                    "an id must stand for one question"
+                )
+    return QuestionViews(dataset, Environments(dataset.graph_for, settings, Environment), by_id)

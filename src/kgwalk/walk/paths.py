@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from kgwalk.types import Triple
+from kgwalk.walk.tagged_text import quote
 
 COUNTED = "count"
 AGGREGATES = ("sum", "average", "least", "greatest")
@@ -105,6 +106,16 @@ def inverse(ways: Path) -> Path:
         tuple(replace(hop, path=inverse(hop.path)) if hop.path else replace(hop, out=not hop.out) for hop in way[::-1])
         for way in ways
     )
+
+
+def is_simple(name: str) -> bool:
+    """Whether a path can have a relation of this name beside others: nothing in it is a sign or needs an escape.
+
+    >>> is_simple("works in"), is_simple("km/h"), is_simple("not")
+    (True, False, False)
+    """
+    bare = name == name.strip() != "" and SIGNS.search(name) is None and quote(name)[1:-1] == name
+    return bare and name != "not" and not name.endswith(" not")
 
 
 def parse(text: str, known: RelationNamed) -> Expression:

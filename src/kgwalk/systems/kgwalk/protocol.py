@@ -23,7 +23,8 @@ from kgwalk.config.recipe import setting
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.llm.grammar import Grammar, Names
-from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_grammar
+from kgwalk.systems.kgwalk.path_grammar import RelationForms
+from kgwalk.systems.kgwalk.turn_grammar import WalkSoFar, turn_grammar
 from kgwalk.types import (
     Answer,
     AnswerForm,
@@ -41,6 +42,7 @@ from kgwalk.types import (
 from kgwalk.walk.kind_listing import ListedKind, listed_kinds
 from kgwalk.walk.kinds import Kind
 from kgwalk.walk.language import Sets, line_of, tools
+from kgwalk.walk.next_hops import Hops, HopTable, next_hops
 from kgwalk.walk.paths import VALUE
 from kgwalk.walk.protocol import PROTOCOLS, Environment, Listing, Observation, Protocol, Task, Walk, said, written
 from kgwalk.walk.sets import NamedSet, SetError
@@ -71,10 +73,11 @@ class Kgwalk(Protocol):
     call does; an agent that has learnt the calls needs their names alone, and is five times as short to tell. With
     `ahead` each relation is listed with what lies behind it, so many relations at most (`walk.look_ahead`), and with
     `samples` with one of the values that it leads to. With `constrain` an engine that can lets a model write only calls
-    that parse, of relations that exist and sets that were made (`turn_grammar`); with `thoughts` a thought may come
-    first. Of a graph with a library of worked examples (`kgwalk.walk.examples`) the prompt has at most `examples` of
-    them before the question, the nearest to it. With `kinds` the prompt lists so many kinds of the graph at most
-    (`walk.kind_listing`), and a walk can ask for all of one: a question need not name the kind that it is about.
+    that parse, of relations that exist and sets that were made (`turn_grammar`), and with `walkable` only paths whose
+    steps fit together (`walk.next_hops`); with `thoughts` a thought may come first. Of a graph with a library of worked
+    examples (`kgwalk.walk.examples`) the prompt has at most `examples` of them before the question, the nearest to it.
+    With `kinds` the prompt lists so many kinds of the graph at most (`walk.kind_listing`), and a walk can ask for all
+    of one: a question need not name the kind that it is about.
     """
 
     name = "kgwalk"
@@ -89,6 +92,7 @@ class Kgwalk(Protocol):
     ahead: int = setting(0, least=0)
     samples: bool = False
     constrain: bool = True
+    walkable: bool = True
     thoughts: bool = True
     examples: int = setting(0, least=0, most=8)
     kinds: int = setting(0, least=0)
@@ -240,6 +244,7 @@ class KgwalkWalk(Walk):
     called: dict[Call, int] = field(default_factory=dict)  # the set that each call made
     listed: dict[str, None] = field(default_factory=dict)  # relations that the model was told of
     forms: RelationForms | None = None
+    starts: list[Hops] = field(default_factory=list)  # what can be the first step from each set
 
     def __post_init__(self) -> None:
         known = [topic for topic in self.task.topics if topic in self.environment.graph]
@@ -282,8 +287,20 @@ class KgwalkWalk(Walk):
             return None
         language = self.protocol.language
         names = Names.of(quote(one.kind.name)[1:-1] for one in self.kinds)
-        walk = WalkSoFar(len(self.sets.made), self._forms(), self.tools, language == "full", names)
+        walk = WalkSoFar(len(self.sets.made), self._forms(), self.tools, language == "full", names, *self._hops())
         return turn_grammar(walk, self.protocol.thoughts, answer)
+
+    def _hops(self) -> tuple[HopTable | None, tuple[Hops, ...]]:
+        """The hops of the graph, and those that can be first from each set; none where they are not known."""
+        protocol = self.protocol
+        if not protocol.walkable or protocol.language != "full":
+            return None, ()
+        graph = self.environment.graph
+        hops = next_hops(graph, self.sets.shown, protocol.short)
+        if hops is None or not isinstance(graph, StoredGraph):
+            return None, ()
+        self.starts += [hops.starts(graph, made.members) for made in self.sets.made[len(self.starts) :]]
+        return hops.table, tuple(self.starts)
 
     def _forms(self) -> RelationForms:
         """Of all relations of the graph; of a graph elsewhere, which cannot list them, of those that were shown."""

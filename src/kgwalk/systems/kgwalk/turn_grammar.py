@@ -8,7 +8,6 @@ So a call always parses, its relations are in the graph and its sets have been m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
@@ -27,51 +26,28 @@ from kgwalk.llm.grammar import (
     thought,
     whole_number,
 )
+from kgwalk.systems.kgwalk.path_grammar import RelationForms, Walkable, any_path
 from kgwalk.walk.language import COMPARISONS, arguments
-from kgwalk.walk.paths import AGGREGATES, COUNTED, SIGNS, TIMES
-from kgwalk.walk.tagged_text import quote
+from kgwalk.walk.next_hops import Hops, HopTable
+from kgwalk.walk.paths import AGGREGATES, COUNTED, TIMES
 
-
-class RelationForms(NamedTuple):
-    """How the relations of a graph are written in a call, inside double quotes.
-
-    A path takes `simple` names, in which nothing needs an escape and no sign of a path occurs. An `odd` one is a path
-    by itself; inside a value such as count(...) it is written as in `raw`.
-    """
-
-    plain: Names
-    simple: Names
-    odd: Names
-    raw: Names
-
-    @classmethod
-    def of(cls, shown: Iterable[str]) -> RelationForms:
-        plain: list[str] = []
-        simple: list[str] = []
-        odd: list[str] = []
-        raw: list[str] = []
-        for name in shown:
-            written = quote(name)[1:-1]
-            signs, bare = SIGNS.search(name) is not None, name == name.strip()
-            if not name or (signs and not bare):
-                continue  # no call can say it
-            plain.append(written)
-            if bare and not signs and written == name and name != "not" and not name.endswith(" not"):
-                simple.append(name)
-            elif bare:
-                odd.append(written)
-                raw.append(json.dumps(name, ensure_ascii=False)[1:-1])
-        return cls(*map(Names.of, (plain, simple, odd, raw)))
+MEASURED = frozenset(["argmax", "argmin", "sum", "average", "least", "greatest"])  # calls that need numbers or dates
+EQUALITY = ("=", "!=")
 
 
 class WalkSoFar(NamedTuple):
-    """What a turn may be depends on this: how many sets were made, how relations are written, which calls there are."""
+    """What a turn may be depends on this: how many sets were made, how relations are written, which calls there are.
+
+    Of a graph whose `hops` are known (`walk.next_hops`) `starts` has those that can be first from each set.
+    """
 
     made: int
     forms: RelationForms
     calls: tuple[str, ...]
     full: bool
     kinds: Names = Names.of(())  # those that the prompt lists
+    hops: HopTable | None = None
+    starts: tuple[Hops, ...] = ()
 
     @property
     def dated(self) -> bool:
@@ -113,36 +89,70 @@ def _call_rule(tool: str, walk: WalkSoFar) -> GrammarRule | None:
         return None
     if not walk.kinds and "kind" in kinds:
         return None
-    then = literal(")", END)
-    for at in range(len(kinds) - 1, -1, -1):
+    if walk.hops is None or not {"path", "value", "hop"} & set(kinds):
+        return _arguments(tool, walk, None)
+    by_start: dict[Hops, list[str]] = {}  # sets that a path can start from alike
+    for number, hops in enumerate(walk.starts, 1):
+        if kinds[1] == "hop":
+            hops = tuple(hop for hop in hops if walk.hops.dated[hop // 2])
+        if hops:
+            by_start.setdefault(hops, []).append(str(number))
+    options = []
+    for start, numbers in by_start.items():
+        rest = _filter(walk, start) if tool == "filter" else _arguments(tool, walk, start)
+        if rest is not None:
+            options.append(literal(f"{tool}($", one_of(Names.of(numbers), rest)))
+    return either(*options) if options else None
+
+
+def _arguments(tool: str, walk: WalkSoFar, start: Hops | None) -> GrammarRule | None:
+    """The arguments of a call; where paths `start` from its first one, those after that."""
+    kinds = arguments(tool)
+    then: GrammarRule | None = literal(")", END)
+    for at in range(len(kinds) - 1, -1 if start is None else 0, -1):
+        assert then is not None
         lead = f"{tool}(" if at == 0 else ", "
         if kinds[at] == "values":
-            then = _columns(tool, walk, then)
+            then = _columns(walk, start, then)
         elif kinds[at] == "set?":
             then = either(then, literal(lead, _set(walk.made, then)))
         else:
-            then = literal(lead, _argument_rule(kinds[at], walk, then))
+            rule = _argument_rule(tool, kinds[at], walk, start, then)
+            then = None if rule is None else literal(lead, rule)
     return then
 
 
-def _columns(tool: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
+def _filter(walk: WalkSoFar, start: Hops) -> GrammarRule | None:
+    """The arguments of `filter` after its set: what is no number and no date is the same as something, or is not."""
+    bound = literal(", ", _text(walk.made, literal(")", END)))
+
+    def compared(signs: Iterable[str]) -> GrammarRule:
+        return literal('", "', one_of(Names.of(signs), literal('"', bound)))
+
+    ordered = _relation("filter", "value", walk, start, compared(COMPARISONS), numbers=True)
+    same = _relation("filter", "value", walk, start, compared(EQUALITY))
+    rules = [rule for rule in (ordered, same) if rule is not None]
+    return literal(', "', either(*rules)) if rules else None
+
+
+def _columns(walk: WalkSoFar, start: Hops | None, then: GrammarRule) -> GrammarRule:
     """Any number of values more."""
-    key = ("columns", tool, walk)
+    key = ("columns", walk, start, then)
 
     def more() -> GrammarRule:
-        return either(then, literal(', "', _relation("value", walk, literal('"', loop(key, more)))))
+        column = _relation("table", "value", walk, start, literal('"', loop(key, more)))
+        return then if column is None else either(then, literal(', "', column))
 
     return loop(key, more)
 
 
-def _argument_rule(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
+def _argument_rule(tool: str, kind: str, walk: WalkSoFar, start: Hops | None, then: GrammarRule) -> GrammarRule | None:
     quoted = literal('"', then)
     match kind:
         case "set":
             return _set(walk.made, then)
-        case "text":  # a value written out, or a set of one
-            written = literal('"', string(quoted))
-            return either(_set(walk.made, then), written) if walk.made else written
+        case "text":
+            return _text(walk.made, then)
         case "kind":
             return literal('"', one_of(walk.kinds, quoted))
         case "comparison":
@@ -152,66 +162,59 @@ def _argument_rule(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule
         case "size":
             return literal('"', either(whole_number(quoted), literal("all", quoted)))
         case _:
-            return literal('"', _relation(kind, walk, quoted))
+            rule = _relation(tool, kind, walk, start, quoted, numbers=tool in MEASURED)
+            return None if rule is None else literal('"', rule)
 
 
-def _relation(kind: str, walk: WalkSoFar, then: GrammarRule) -> GrammarRule:
-    """A relation, in the full language also a "path", or a "value" made of one; a "hop" is one step."""
+def _text(made: int, then: GrammarRule) -> GrammarRule:
+    """A value written out, or a set of one."""
+    written = literal('"', string(literal('"', then)))
+    return either(_set(made, then), written) if made else written
+
+
+def _relation(
+    tool: str, kind: str, walk: WalkSoFar, start: Hops | None, then: GrammarRule, *, numbers: bool = False
+) -> GrammarRule | None:
+    """A relation, in the full language also a "path", or a "value" made of one; a "hop" is one step.
+
+    None where no path can start from what has the hops `start`, or can end at `numbers` or dates.
+    """
     if not walk.full:
         return one_of(walk.forms.plain, then)
-    dated = walk.dated
-    options = [_path(walk.forms, then, dated, single=kind == "hop")]
+    closed = literal(")", then)
+    among = [literal(word, _set(walk.made, closed)) for word in (" in ", " not in ")] if walk.made else []
+    limited = either(closed, *among)
+    paths = _written(walk, start, then, tool, single=kind == "hop", numbers=numbers)
     if kind == "value":
-        closed = literal(")", then)
-        among = [literal(word, _set(walk.made, closed)) for word in (" in ", " not in ")] if walk.made else []
-        limited = either(closed, *among)
-        options.append(literal(f"{COUNTED}(", _path(walk.forms, closed, dated, raw=True, simple_then=limited)))
-        options += [literal(f"{how}(", _path(walk.forms, closed, dated, raw=True)) for how in AGGREGATES]
-        if dated:
-            one = _path(walk.forms, closed, dated, raw=True, single=True, simple_then=limited)
-            options += [literal(f"{how}(", one) for how in TIMES]
-    return either(*options)
+        paths += _wrapped(COUNTED, _written(walk, start, closed, tool, raw=True, simple_then=limited))
+        for how in AGGREGATES:
+            paths += _wrapped(how, _written(walk, start, closed, tool, raw=True, numbers=True))
+        if walk.dated:
+            one = _written(walk, start, closed, tool, raw=True, single=True, simple_then=limited, timed=True)
+            paths += [rule for how in TIMES for rule in _wrapped(how, one)]
+    return either(*paths) if paths else None
 
 
-def _path(
-    forms: RelationForms,
+def _wrapped(how: str, paths: list[GrammarRule]) -> list[GrammarRule]:
+    return [literal(f"{how}(", either(*paths))] if paths else []
+
+
+def _written(
+    walk: WalkSoFar,
+    start: Hops | None,
     then: GrammarRule,
-    dated: bool,
+    tool: str,
     *,
-    raw: bool = False,
     single: bool = False,
-    inside: bool = False,
+    numbers: bool = False,
+    raw: bool = False,
+    timed: bool = False,
     simple_then: GrammarRule | None = None,
-) -> GrammarRule:
-    """`simple_then` follows a path of simple names, where that may be more than what follows an odd one.
-
-    A path in brackets is `inside` another; it has no brackets itself. Where facts are `dated`, a hop may say when.
-    """
-    end = simple_then or then
-    key = ("path", forms.simple, end, single, inside, dated)
-
-    def hop() -> GrammarRule:
-        again = [literal(sign, loop(key, hop)) for sign in "/|"]
-        after = end if single else either(end, *again, literal("+", either(end, *again)))
-        name = one_of(forms.simple, either(after, literal("@", _date(after))) if dated else after)
-        if single or inside:
-            return either(name, literal("^", name))
-        return either(name, literal("^", name), literal("(", _path(forms, literal(")", after), dated, inside=True)))
-
-    options = [loop(key, hop)] if forms.simple else []
-    if inside:
-        return either(*options)
-    if odd := forms.raw if raw else forms.odd:
-        name = one_of(odd, then)
-        options += [name, literal("^", name)]
-    return either(*options)
-
-
-_MONTHS, _DAYS = (Names.of(f"{number:02}" for number in range(1, last + 1)) for last in (12, 31))
-
-
-def _date(then: GrammarRule) -> GrammarRule:
-    """A year, a month or a day; or now."""
-    day = literal("-", one_of(_DAYS, then))
-    month = literal("-", one_of(_MONTHS, either(then, day)))
-    return either(literal("now", then), whole_number(either(then, month)))
+) -> list[GrammarRule]:
+    """The paths that may be written here: any, or where the hops of the graph are known those that lead somewhere."""
+    if start is None or walk.hops is None:
+        return [any_path(walk.forms, then, walk.dated, raw=raw, single=single, simple_then=simple_then)]
+    if timed:
+        start = tuple(hop for hop in start if walk.hops.dated[hop // 2])
+    paths = Walkable(walk.hops, start, then, walk.dated, numbers, single, raw, simple_then)
+    return paths.back() if tool == "head_entities" else paths.rules()

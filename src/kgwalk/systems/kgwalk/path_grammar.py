@@ -1,0 +1,189 @@
+"""How a relation or a path of relations may be written in a call: a part of the grammar of a turn.
+
+    any_path(RelationForms.of(["item", "price"]), then)       `item/price`, `^item+`, `(^item/price)+`, ...
+    Walkable(next_hops(graph).table, start, then).rules()      only those whose steps fit together in the graph
+
+The first takes any relation that is there after any other. The second knows which step can follow which
+(`walk.next_hops`): a path that leads nowhere in the whole graph is not written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kgwalk.llm.grammar import GrammarRule, Names, either, literal, loop, one_of, whole_number
+from kgwalk.walk.next_hops import Hops, HopTable
+from kgwalk.walk.paths import SIGNS, is_simple
+from kgwalk.walk.tagged_text import quote
+
+
+class RelationForms(NamedTuple):
+    """How the relations of a graph are written in a call, inside double quotes.
+
+    A path takes `simple` names, in which nothing needs an escape and no sign of a path occurs. An `odd` one is a path
+    by itself; inside a value such as count(...) it is written as in `raw`.
+    """
+
+    plain: Names
+    simple: Names
+    odd: Names
+    raw: Names
+
+    @classmethod
+    def of(cls, shown: Iterable[str]) -> RelationForms:
+        plain: list[str] = []
+        simple: list[str] = []
+        odd: list[str] = []
+        raw: list[str] = []
+        for name in shown:
+            if not name or (SIGNS.search(name) is not None and name != name.strip()):
+                continue  # no call can say it
+            plain.append(quote(name)[1:-1])
+            if is_simple(name):
+                simple.append(name)
+            elif name == name.strip():
+                odd.append(plain[-1])
+                raw.append(_raw(name))
+        return cls(*map(Names.of, (plain, simple, odd, raw)))
+
+
+def _raw(name: str) -> str:
+    """As it is written inside count(...)."""
+    return json.dumps(name, ensure_ascii=False)[1:-1]
+
+
+# Any relation after any other
+
+
+def any_path(
+    forms: RelationForms,
+    then: GrammarRule,
+    dated: bool,
+    *,
+    raw: bool = False,
+    single: bool = False,
+    inside: bool = False,
+    simple_then: GrammarRule | None = None,
+) -> GrammarRule:
+    """`simple_then` follows a path of simple names, where that may be more than what follows an odd one.
+
+    A path in brackets is `inside` another; it has no brackets itself. Where facts are `dated`, a hop may say when.
+    """
+    end = simple_then or then
+    key = ("path", forms.simple, end, single, inside, dated)
+
+    def hop() -> GrammarRule:
+        again = [literal(sign, loop(key, hop)) for sign in "/|"]
+        after = end if single else either(end, *again, literal("+", either(end, *again)))
+        name = one_of(forms.simple, either(after, literal("@", any_date(after))) if dated else after)
+        if single or inside:
+            return either(name, literal("^", name))
+        return either(name, literal("^", name), literal("(", any_path(forms, literal(")", after), dated, inside=True)))
+
+    options = [loop(key, hop)] if forms.simple else []
+    if inside:
+        return either(*options)
+    if odd := forms.raw if raw else forms.odd:
+        name = one_of(odd, then)
+        options += [name, literal("^", name)]
+    return either(*options)
+
+
+_MONTHS, _DAYS = (Names.of(f"{number:02}" for number in range(1, last + 1)) for last in (12, 31))
+
+
+def any_date(then: GrammarRule) -> GrammarRule:
+    """A year, a month or a day; or now."""
+    day = literal("-", one_of(_DAYS, then))
+    month = literal("-", one_of(_MONTHS, either(then, day)))
+    return either(literal("now", then), whole_number(either(then, month)))
+
+
+# Steps that fit together
+
+
+class Walkable(NamedTuple):
+    """Paths over the hops of a graph, from something that has the hops `start`.
+
+    With `numbers` they end at numbers or dates. `simple_then` follows a path of simple names, where that may be more
+    than what follows an odd one; `raw` is how a value such as count(...) writes an odd one.
+    """
+
+    hops: HopTable
+    start: Hops
+    then: GrammarRule
+    dated: bool = False
+    numbers: bool = False
+    single: bool = False
+    raw: bool = False
+    simple_then: GrammarRule | None = None
+    steps: int = 0  # of a path at most, if that is bounded
+
+    def rules(self) -> list[GrammarRule]:
+        """Rules one of which a path follows; none where it can have no first step."""
+        start = self._leading(self.start)
+        simple = [loop(("hop", self, start, False), lambda: self._hop(start, False))] if self._simple(start) else []
+        return simple + self._odd(start)
+
+    def back(self) -> list[GrammarRule]:
+        """Rules for what leads *to* that something by one relation, or by one of several.
+
+        A longer path is written from its far end, of which nothing is known; `tail_entities` writes it from here.
+        """
+        return self._replace(start=tuple(sorted(hop ^ 1 for hop in self.start)), steps=1).rules()
+
+    def _leading(self, hops: Hops) -> Hops:
+        """Those by which a path can get to where it ends."""
+        return tuple(hop for hop in hops if self.hops.to_measured[hop]) if self.numbers else hops
+
+    def _simple(self, hops: Hops) -> Hops:
+        return tuple(hop for hop in hops if self.hops.simple[hop // 2])
+
+    def _odd(self, hops: Hops) -> list[GrammarRule]:
+        """Relations whose names have a sign of a path: each is a path by itself."""
+        rules = []
+        for sign, backwards in (("", 0), ("^", 1)):
+            ends = [hop for hop in hops if hop % 2 == backwards and self._may_end(hop)]
+            names = [self.hops.names[hop // 2] for hop in ends if not self.hops.simple[hop // 2]]
+            odd = [name for name in names if name == name.strip() != ""]
+            if written := Names.of(_raw(name) if self.raw else quote(name)[1:-1] for name in odd):
+                rules.append(literal(sign, one_of(written, self.then)) if sign else one_of(written, self.then))
+        return rules
+
+    def _may_end(self, hop: int) -> bool:
+        return not self.numbers or self.hops.measured[hop]
+
+    def _hop(self, here: Hops, inside: bool) -> GrammarRule:
+        """The next step, one of those that there are here; `inside` brackets."""
+        alike: dict[tuple[int, Hops, bool, bool, bool], list[str]] = {}  # steps that the same may follow
+        for hop in self._simple(here):
+            after = self.hops.after[hop]
+            dated = self.dated and self.hops.dated[hop // 2]
+            key = hop % 2, after, dated, hop in after, self._may_end(hop)
+            alike.setdefault(key, []).append(self.hops.names[hop // 2])
+        options = []
+        for (backwards, after, dated, again, ends), names in alike.items():
+            then = self._after(after, again, ends, inside)
+            name = one_of(Names.of(names), either(then, literal("@", any_date(then))) if dated else then)
+            options.append(literal("^", name) if backwards else name)
+        if not (self.single or self.steps or inside):
+            options.append(literal("(", self._next(here, True)))
+        return either(*options)
+
+    def _next(self, here: Hops, inside: bool) -> GrammarRule:
+        return loop(("hop", self, here, inside), lambda: self._hop(here, inside))
+
+    def _after(self, after: Hops, again: bool, ends: bool, inside: bool) -> GrammarRule:
+        """What may come after a step that leads to where there are the hops `after`."""
+        options = [self.simple_then or self.then] if ends and not inside else []
+        if self.single:
+            return either(*options)
+        further = () if self.steps else self._leading(self._simple(after))
+        if further:
+            options.append(literal("/", self._next(further, inside)))
+        options.append(literal("|", self._next(self._leading(self._simple(self.start)), inside)))
+        if inside:
+            options.append(literal(")", self._after(after, True, ends, False)))
+        return either(*options, literal("+", either(*options))) if again else either(*options)

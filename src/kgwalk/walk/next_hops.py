@@ -1,0 +1,216 @@
+"""Which step of a path can come next: after `^item`, which leads to deliveries, only what deliveries have facts of.
+
+    hops = next_hops(graph, str)             of a graph of moderate size, else None
+    hops.starts(graph, ["Roof Membrane"])    what can be the first step from there
+    hops.table.after[hop]                    what can follow a step
+
+A small model writes paths whose steps do not fit together: `^item/^eingang`, where nothing that `^item` leads to is at
+the end of `eingang`. Such a path leads nowhere in the whole graph, so the grammar of a turn leaves it out, and what the
+model finds likeliest next is taken. A path that leads nowhere from *this* set stays: that a customer has no order is an
+answer. So the first step is any that a thing of the same class has, or, of what has no class, any of a thing that
+shares a step with it.
+
+A hop is a number: 2r forwards over relation r, 2r + 1 backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from kgwalk.kg.csr import I64
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import Store, StoredGraph
+from kgwalk.kg.views import FilteredView
+from kgwalk.llm.grammar import LONGEST
+from kgwalk.walk.kinds import is_type, names_class
+from kgwalk.walk.look_ahead import spread
+from kgwalk.walk.paths import is_simple
+from kgwalk.walk.values import value_of
+
+MOST_FACTS = 2_000_000  # of graphs that are looked through; a step of others may be any
+MOST_HOPS = 8_000
+MOST_TOGETHER = 30_000_000  # two hops of one entity, all entities together: bounds the time to some seconds
+LOOKED_AT = 24  # things that a hop leads to, to see whether they are numbers or dates
+MEMBERS = 200  # of a set whose hops are looked at
+MOST_HELD = 5  # hops that leave a node which only holds a value
+
+Hops = tuple[int, ...]  # ascending
+
+
+@dataclass(frozen=True)
+class HopTable:
+    """What the grammar of a turn needs to know of a graph. `names` are its relations as a walk shows them.
+
+    `measured` hops lead to numbers or dates; by those `to_measured` a path can get there.
+    """
+
+    names: tuple[str, ...]
+    simple: tuple[bool, ...]  # of relations: whether a path can have it beside others
+    after: tuple[Hops, ...]
+    measured: tuple[bool, ...]
+    to_measured: tuple[bool, ...]
+    dated: tuple[bool, ...]  # of relations: whether a fact has a date
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.names, self.after)))
+
+    _hash = 0
+
+
+class NextHops:
+    """The hops of a graph, and its entities by them."""
+
+    def __init__(self, graph: StoredGraph, shown: Callable[[str], str], facts: Facts, pairs: tuple[I64, I64]) -> None:
+        """`pairs` has each entity with each of its hops, by entity. The graph is not kept: it would never be freed."""
+        self._entity_P, self._hop_P = pairs
+        self._classes = {
+            number: self._of_classes(*(ends[facts.relation_E == number] for ends in (facts.head_E, facts.tail_E)))
+            for number, name in enumerate(facts.relations)
+            if names_class(graph, name)
+        }
+        self.table = self._table(graph, tuple(map(shown, facts.relations)), facts)
+        self._together = [self.table.after[hop ^ 1] for hop in range(2 * len(facts.relations))]
+
+    def starts(self, graph: StoredGraph, members: Sequence[str]) -> Hops:
+        """The hops that can be first from a set."""
+        found: set[int] = set()
+        for name in spread(members, MEMBERS):
+            number = graph.store.entity_number(name)
+            if number is None:
+                continue
+            low, high = np.searchsorted(self._entity_P, [number, number + 1])
+            own = self._hop_P[low:high].tolist()
+            classes = [of_class for hop in own if hop % 2 == 0 for of_class in self._class_hops(hop // 2, number)]
+            found.update(own, *(classes or (self._together[hop] for hop in own if hop // 2 not in self._classes)))
+        return tuple(sorted(found))
+
+    def _class_hops(self, relation: int, entity: int) -> list[Hops]:
+        if relation not in self._classes:
+            return []
+        of_entity, hops_of = self._classes[relation]
+        return [hops_of[one] for one in of_entity.get(entity, ())]
+
+    def _of_classes(self, heads: I64, classes: I64) -> tuple[dict[int, list[int]], dict[int, Hops]]:
+        """The classes of each entity, and the hops that a thing of each class has."""
+        of_entity: dict[int, list[int]] = {}
+        for head, one in zip(heads.tolist(), classes.tolist(), strict=True):
+            of_entity.setdefault(head, []).append(one)
+        order = np.argsort(classes, kind="stable")
+        each, bounds = np.unique(classes[order], return_index=True)
+        things = np.split(heads[order], bounds[1:])
+        return of_entity, {one: self._hops_of(np.unique(some)) for one, some in zip(each.tolist(), things, strict=True)}
+
+    def _hops_of(self, entities: I64) -> Hops:
+        """All hops of some entities."""
+        low = np.searchsorted(self._entity_P, entities)
+        high = np.searchsorted(self._entity_P, entities + 1)
+        places = np.repeat(high - np.cumsum(high - low), high - low) + np.arange(int((high - low).sum()))
+        return tuple(np.unique(self._hop_P[places]).tolist())
+
+    def _table(self, graph: StoredGraph, names: tuple[str, ...], facts: Facts) -> HopTable:
+        hops = range(2 * len(names))
+        order = np.argsort(self._hop_P, kind="stable")
+        having = np.split(self._entity_P[order], np.searchsorted(self._hop_P[order], hops[1:]))
+        after = tuple(self._hops_of(having[hop ^ 1]) for hop in hops)
+        ends = list(facts.ends(graph))
+        numbers = [number for number, _ in ends]
+        measured = tuple(
+            number or (alone and _holds(facts.relations, hop, after[hop], numbers))
+            for hop, (number, alone) in enumerate(ends)
+        )
+        leads = list(measured)
+        while (more := [leads[hop] or any(leads[one] for one in after[hop]) for hop in hops]) != leads:
+            leads = more
+        return HopTable(names, tuple(map(_in_paths, names)), after, measured, tuple(leads), facts.dated(graph))
+
+
+class Facts(NamedTuple):
+    """All facts of a graph: heads and tails by their numbers, relations by their places in `relations`."""
+
+    head_E: I64
+    relation_E: I64
+    tail_E: I64
+    relations: list[str]
+
+    @classmethod
+    def of(cls, graph: StoredGraph) -> Facts:
+        heads, numbers, tails = graph.facts_by_number()
+        live, relations = np.unique(numbers, return_inverse=True)
+        return cls(heads, relations, tails, graph.store.relation.several(live.tolist()))
+
+    def pairs(self) -> tuple[I64, I64]:
+        """Each entity with each of its hops, once, by entity."""
+        hops = max(1, 2 * len(self.relations))
+        forwards, backwards = self.head_E * hops + 2 * self.relation_E, self.tail_E * hops + 2 * self.relation_E + 1
+        entities, numbers = np.divmod(np.unique(np.concatenate([forwards, backwards])), hops)
+        return entities, numbers
+
+    def ends(self, graph: StoredGraph) -> Iterator[tuple[bool, bool]]:
+        """Of each hop whether it leads to a number or date, and whether only one fact leads to each thing."""
+        order = np.argsort(self.relation_E, kind="stable")
+        bounds = np.searchsorted(self.relation_E[order], range(1, len(self.relations)))
+        for facts in np.split(order, bounds) if self.relations else []:
+            for ends in (self.tail_E[facts], self.head_E[facts]):
+                own = np.unique(ends)
+                some = own if len(own) <= LOOKED_AT else own[np.arange(LOOKED_AT) * len(own) // LOOKED_AT]
+                names = graph.store.entity.several(some.tolist())
+                yield any(value_of(name) is not None for name in names), len(own) == len(ends)
+
+    def dated(self, graph: StoredGraph) -> tuple[bool, ...]:
+        """Of each relation whether a fact of it has a date."""
+        store = graph.store
+        if not store.timed:
+            return (False,) * len(self.relations)
+        facts = np.flatnonzero(np.asarray(store.date_of_array))
+        dated = set(store.relation.several(np.unique(store.out.owners(facts)[1]).tolist()))
+        return tuple(name in dated for name in self.relations)
+
+
+def _holds(relations: Sequence[str], hop: int, after: Hops, numbers: Sequence[bool]) -> bool:
+    """Whether what a hop leads to may be a node that only holds a value: an amount with its currency."""
+    leaving = [one for one in after if one % 2 == 0 and not is_type(relations[one // 2])]
+    alone = [one for one in after if one % 2] == [hop ^ 1]
+    return hop % 2 == 0 and alone and len(leaving) <= MOST_HELD and any(numbers[one] for one in leaving)
+
+
+def _in_paths(name: str) -> bool:
+    return is_simple(name) and len(name.encode("utf-8", "surrogatepass")) <= LONGEST
+
+
+_KNOWN: WeakKeyDictionary[Store | StoredGraph, dict[Any, NextHops | None]] = WeakKeyDictionary()
+
+
+def next_hops(graph: Graph, shown: Callable[[str], str], key: object = None) -> NextHops | None:
+    """Of a graph that can be looked through here; worked out once for each way (`key`) to show its relations.
+
+    A view that hides a few facts, or those of other times, has the hops of its store.
+    """
+    if not isinstance(graph, StoredGraph):
+        return None
+    own = isinstance(graph, FilteredView) and graph.is_subgraph
+    known = _KNOWN.setdefault(graph if own else graph.store, {})
+    if key not in known:
+        known[key] = _looked_through(graph if own else StoredGraph(graph.store), shown)
+    return known[key]
+
+
+def _looked_through(graph: StoredGraph, shown: Callable[[str], str]) -> NextHops | None:
+    """None of a graph that is too large for it."""
+    if type(graph) is StoredGraph and len(graph.store.out.other) > MOST_FACTS:
+        return None
+    if 2 * len(graph.live_relations()) > MOST_HOPS:
+        return None
+    facts = Facts.of(graph)
+    if len(facts.head_E) > MOST_FACTS:
+        return None
+    pairs = facts.pairs()
+    together = np.unique(pairs[0], return_counts=True)[1].astype(np.float64) ** 2
+    return NextHops(graph, shown, facts, pairs) if together.sum() <= MOST_TOGETHER else None

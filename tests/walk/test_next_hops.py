@@ -1,0 +1,204 @@
+"""Which step can follow which: paths that lead nowhere in the whole graph are not written, all others are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import memory_folder, store_of, temporary_store
+from kgwalk.kg.graph import Graph
+from kgwalk.kg.store import StoredGraph
+from kgwalk.kg.views import incomplete
+from kgwalk.llm.grammar import END, NOTHING, STOPPED
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.types import Question
+from kgwalk.walk import next_hops as module
+from kgwalk.walk.next_hops import HopTable, next_hops
+from kgwalk.walk.protocol import Environment, Task
+
+SITE = [
+    ("Roof Membrane", "is_a", "product"),
+    ("Roof Membrane", "price", "40"),
+    ("Oak Floor", "is_a", "product"),
+    ("Oak Floor", "stock", "7"),
+    ("DL-1", "is_a", "delivery"),
+    ("DL-1", "item", "Roof Membrane"),
+    ("DL-1", "meant_for", "Hall Roof"),
+    ("DL-1", "arrived", "2024-05-02"),
+    ("DL-2", "item", "Roof Membrane"),
+    ("Hall Roof", "is_a", "task"),
+    ("Hall Roof", "lead", "Sally Quirke"),
+    ("Hall Roof", "before", "Handover"),
+    ("Handover", "is_a", "task"),
+    ("Handover", "needs", "Hall Roof"),
+]
+
+
+@pytest.fixture(scope="module")
+def site() -> StoredGraph:
+    with memory_folder() as folder:
+        return store_of(folder, SITE)
+
+
+def told(table: HopTable, hops: Sequence[int]) -> list[str]:
+    return sorted("^" * (hop % 2) + table.names[hop // 2] for hop in hops)
+
+
+def hop(table: HopTable, name: str) -> int:
+    return 2 * table.names.index(name.removeprefix("^")) + name.startswith("^")
+
+
+def allows(graph: Graph, topics: Sequence[str], text: str, *calls: str, walkable: bool = True) -> bool:
+    """Whether a turn may be this text, after these calls."""
+    protocol = Kgwalk(language="full", thoughts=False, walkable=walkable)
+    walk = protocol.begin(Task(Question("q", "?", list(topics), []), topics, kinds=[]), Environment(graph), len)
+    for call in calls:
+        step = walk.parse(call)
+        assert walk.act(step).ok, call  # type: ignore[arg-type]
+    grammar = walk.grammar(answer=False)
+    assert grammar is not None
+    here = grammar.rule.items()
+    for byte in text.encode():
+        here = NOTHING.union(*(rule.step(byte) for rule in here)) if here else NOTHING
+    return END in here or STOPPED in here
+
+
+def test_what_can_follow_a_step(site: StoredGraph) -> None:
+    hops = next_hops(site, str)
+    assert hops is not None
+    table = hops.table
+    assert told(table, table.after[hop(table, "^item")]) == ["arrived", "is_a", "item", "meant_for"]
+    assert told(table, table.after[hop(table, "meant_for")]) == ["^meant_for", "^needs", "before", "is_a", "lead"]
+    assert told(table, table.after[hop(table, "lead")]) == ["^lead"]
+
+
+def test_a_first_step_is_any_that_a_thing_of_the_class_has(site: StoredGraph) -> None:
+    """No price of the Oak Floor is known, and nothing was delivered: that is an answer. Products have no lead."""
+    hops = next_hops(site, str)
+    assert hops is not None
+    assert told(hops.table, hops.starts(site, ["Oak Floor"])) == ["^item", "is_a", "price", "stock"]
+    assert told(hops.table, hops.starts(site, ["Sally Quirke"])) == ["^lead"]
+    assert hops.starts(site, ["Nobody"]) == hops.starts(site, []) == ()
+
+
+def test_what_leads_to_numbers_and_dates(site: StoredGraph) -> None:
+    hops = next_hops(site, str)
+    assert hops is not None
+    table = hops.table
+    measured = [number for number, yes in enumerate(table.measured) if yes]
+    assert told(table, measured) == ["arrived", "price", "stock"]
+    assert table.to_measured[hop(table, "item")]  # item/price
+    assert table.to_measured[hop(table, "^lead")]  # ^lead/^meant_for/arrived
+
+
+def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:
+    """`price` of a price with a currency is ordered by its amount."""
+    facts = [("Desk", "price", "p1"), ("p1", "amount", "40"), ("p1", "currency", "EUR"), ("Desk", "made_in", "Oslo")]
+    with temporary_store(facts) as graph:
+        assert allows(graph, ["Desk"], 'argmax($1, "price")')
+        assert not allows(graph, ["Desk"], 'argmax($1, "made_in")')
+
+
+@pytest.mark.parametrize(
+    ("text", "yes"),
+    [
+        ('tail_entities($1, "^item")', True),
+        ('tail_entities($1, "^item/meant_for/lead")', True),
+        ('tail_entities($1, "^item/lead")', False),  # what is delivered for has a lead, a delivery has none
+        ('tail_entities($1, "^item/^lead")', False),
+        ('tail_entities($1, "item")', False),  # nothing is an item of a product
+        ('head_entities($1, "item")', True),
+        ('head_entities($1, "price")', False),
+        ('tail_entities($1, "stock")', True),  # of another product it is known
+        ('tail_entities($1, "price+")', False),  # a price has no price
+        ('filter($1, "^item/arrived", "<", "2024")', True),
+        ('filter($1, "is_a", "=", "product")', True),
+        ('filter($1, "is_a", ">", "2")', False),  # neither numbers nor dates
+        ('filter($1, "count(^item)", ">", "0")', True),
+        ('filter($1, "count(lead)", "=", "0")', False),
+        ('argmax($1, "price")', True),
+        ('argmax($1, "is_a")', False),  # no number
+        ('argmax($1, "^item")', False),
+        ('argmax($1, "^item/arrived")', True),
+        ('argmax($1, "count(^item)")', True),
+        ('top($1, "is_a", "3")', True),  # in the order of the letters
+        ('sum($1, "price")', True),
+        ('table($1, "price", "stock", "^item/arrived")', True),
+        ('table($1, "price", "lead")', False),
+        ('tail_entities($1, "(^item/meant_for)")', True),
+        ('tail_entities($1, "(^item/lead)")', False),
+        ('tail_entities($1, "price|stock")', True),
+        ('tail_entities($1, "price|lead")', False),
+    ],
+)
+def test_a_call_has_paths_that_lead_somewhere(site: StoredGraph, text: str, yes: bool) -> None:
+    assert allows(site, ["Roof Membrane"], text) == yes
+    assert allows(site, ["Roof Membrane"], text, walkable=False)
+
+
+def test_each_set_has_paths_of_its_own(site: StoredGraph) -> None:
+    begun = 'tail_entities($1, "^item")', 'tail_entities($2, "meant_for")'
+    assert allows(site, ["Roof Membrane"], 'tail_entities($3, "lead")', *begun)
+    assert not allows(site, ["Roof Membrane"], 'tail_entities($2, "lead")', *begun)
+    assert allows(site, ["Roof Membrane"], 'tail_entities($3, "(before/needs)+")', *begun)
+    assert not allows(site, ["Roof Membrane"], 'tail_entities($3, "(before/price)+")', *begun)
+    assert allows(site, ["Roof Membrane"], 'tail_entities($3, "(before|^needs)+")', *begun)
+
+
+def test_dates_are_for_facts_that_have_some() -> None:
+    facts = [("Ann", "works_for", "Acme", "2019.."), ("Ann", "born_in", "Bonn", "")]
+    with temporary_store(facts) as graph:
+        for text, yes in {
+            'tail_entities($1, "works_for@2020")': True,
+            'tail_entities($1, "born_in@2020")': False,
+            'when($1, "works_for")': True,
+            'when($1, "born_in")': False,
+            'table($1, "start(works_for)")': True,
+            'table($1, "start(born_in)")': False,
+        }.items():
+            assert allows(graph, ["Ann"], text) == yes, text
+
+
+def test_a_subgraph_has_its_own_and_other_views_those_of_the_store(site: StoredGraph) -> None:
+    prices = site.subgraph([number for number, fact in enumerate(site.match()) if fact.relation == "price"])
+    [only] = {fact.relation for fact in prices.match()}
+    hops = next_hops(prices, str)
+    assert hops is not None
+    assert (only, hops.table.names) == ("price", ("price",))
+    hidden = incomplete(site, list(site.match(relation="lead")), drop=1.0)
+    assert next_hops(hidden, str) is next_hops(site, str)
+
+
+def test_a_large_graph_is_not_looked_through(site: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_HOPS", 4)
+    assert next_hops(site, str, "few") is None
+    assert next_hops(site, str) is not None  # known already
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.tuples(NAMES, st.sampled_from(["is_a", "r", "s", "t", "u"]), NAMES), min_size=1, max_size=12),
+    st.integers(0, 1 << 30),
+)
+def test_whatever_leads_somewhere_may_be_written(facts: list[tuple[str, str, str]], seed: int) -> None:
+    """A path that was walked from an entity is within its grammar; so is each of its steps backwards."""
+    chance = random.Random(seed)
+    with temporary_store(facts) as graph:
+        start = here = chance.choice(facts)[0]
+        path = []
+        for _ in range(chance.randint(1, 3)):
+            ways = [(name, out) for out in (True, False) for name in graph.relations(here, out=out)]
+            relation, out = chance.choice(ways)
+            path.append(("" if out else "^") + relation)
+            here = chance.choice(graph.neighbors(here, relation, out=out).names)
+        assert allows(graph, [start], f'tail_entities($1, "{"/".join(path)}")')
+        last = path[-1][1:] if path[-1].startswith("^") else f"^{path[-1]}"
+        assert allows(graph, [here], f'tail_entities($1, "{last}")')
+        assert allows(graph, [here], f'head_entities($1, "{path[-1]}")')
