@@ -247,9 +247,11 @@ class Unreliable:
         return call
 
 
-def _episodes(count: int, graph: Any, watch: Any = lambda episode, turn: None) -> list[Episode]:
+def _episodes(
+    count: int, graph: Any, watch: Any = lambda episode, turn: None, budget: Budget | None = None
+) -> list[Episode]:
     tasks = [(Task(Question(f"q{n}", "?", [], []), ["Tom Hanks"]), Environment(graph)) for n in range(count)]
-    return rollout(tasks, protocol_named("kg-r1"), ScriptedEngine(KG_R1), watch=watch)
+    return rollout(tasks, protocol_named("kg-r1"), ScriptedEngine(KG_R1), watch=watch, budget=budget or Budget())
 
 
 KG_R1 = [
@@ -286,7 +288,7 @@ def test_a_server_killed_midway_is_a_recorded_failure_not_a_hang(server: tuple[s
 
     with HttpGraph(url, cache=0, retries=0, timeout=2) as graph:
         started = time.monotonic()
-        episodes = _episodes(300, graph, kill)
+        episodes = _episodes(300, graph, kill, Budget(at_once=50))  # so 150 have not begun when it dies
     assert time.monotonic() - started < 60
     stops = [episode.stop for episode in episodes]
     assert stops.count(StopReason.answered) + stops.count(StopReason.tool_failed) == 300
