@@ -113,6 +113,7 @@ KINDS = {
         "a Hugging Face or GGUF model, run here by OpenVINO on the processor",
     ),
     "local": ("kgwalk.llm.torch_engine.engine", "LocalEngine", "a Hugging Face or GGUF model, run here by torch"),
+    "onnx": ("kgwalk.llm.onnx", "OnnxEngine", "a model exported as ONNX, run here by ONNX Runtime on the processor"),
     "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
     "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
 }
@@ -120,6 +121,7 @@ KINDS = {
 PACKAGES = {
     "cpu": (("openvino", "transformers"), "pip install 'kgwalk[cpu]'"),
     "local": (("torch", "transformers"), "pip install 'kgwalk[local]'"),
+    "onnx": (("onnxruntime_genai", "transformers"), "pip install 'kgwalk[onnx]'"),
     "vllm": (("vllm",), "pip install vllm"),
 }
 

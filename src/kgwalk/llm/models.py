@@ -21,6 +21,7 @@ import orjson
 
 from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.gguf_files import gguf_folder
+from kgwalk.llm.onnx_files import is_onnx
 from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
 
@@ -197,6 +198,8 @@ def _model_at(name: str, path: Path) -> ModelFiles:
             return ModelFiles(name, path.resolve())
         raise EngineError(f"{path} is no model: a folder with a config.json, or a .gguf file, is needed")
     if (path / "config.json").is_file():
+        if is_onnx(path):
+            raise EngineError(f"{path} is an ONNX model, which the engine onnx runs: --engine onnx --model {path}")
         if not any(path.glob("*.safetensors")):
             raise EngineError(f"{path} has a config.json and no .safetensors file; weights in other forms are not read")
         return ModelFiles(name, path.resolve())
