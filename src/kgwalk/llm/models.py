@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -432,7 +433,9 @@ def _merge(name: str, module: Any, folder: Path) -> Any:
             f"{folder / CONFIG} says rank {asked:,}, and the weights beside it are of rank {most:,}; {then}"
         )
     try:
-        grown: Any = PeftModel.from_pretrained(module, str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft 0.21 asks transformers 5.23 by an old name
+            grown: Any = PeftModel.from_pretrained(module, str(folder))
         wanted = {
             key: tuple(value.shape)
             for key, value in get_peft_model_state_dict(grown, save_embedding_layers=False).items()
