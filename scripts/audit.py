@@ -41,8 +41,10 @@ ROOT = Path(__file__).parents[1]
 LOCKS = ("lock.txt", "torch.txt", "torch-cpu.txt")
 # Extras that the lock leaves out, since neither `make demo` nor `make test` uses them: vLLM brings a torch of its own,
 # `png` turns a report's figures into PNG, the outside trainers have pins of their own (trl.txt, verl.txt), and the
-# clients, stores and traces are tested by `make test-clients`, `test-stores` and `test-otel`, each with a file of pins.
-UNLOCKED = ("vllm", "png", "trl", "verl", "mcp", "langchain", "llamaindex", "neo4j", "duckdb", "ladybug", "otel")
+# clients, stores, traces and ONNX are tested by `make test-clients`, `test-stores`, `test-otel` and `test-onnx`, each
+# with a file of pins.
+UNLOCKED = ("vllm", "png", "trl", "verl", "mcp", "langchain", "llamaindex", "neo4j", "duckdb", "ladybug")
+UNLOCKED += ("otel", "onnx")
 CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
     "ISC License (ISCL)": "ISC",

@@ -9,9 +9,10 @@
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
     stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug
     otel.txt        what `make test-otel` installs beside them: OpenTelemetry
+    onnx.txt        what `make test-onnx` installs beside them: ONNX, ONNX Runtime and its builder
     docs.txt        what `make docs` installs beside them: MkDocs with its plugins, what runs notebooks
     serve.txt       of lock.txt, what `deploy/install.sh` installs: the base, the extras serve and cpu, the two models.
-                    `python scripts/lock.py --only clients` writes one of these five alone
+                    `python scripts/lock.py --only clients` writes one of these six alone
 
 frames.txt and llama.txt, of `make test-frames` and `make test-llama`, are written by hand and have no hashes; trl.txt,
 verl.txt and the two of verifiers are environments of their own.
@@ -40,11 +41,12 @@ BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
     "stores": (("arcadedb-embedded",), ("neo4j", "duckdb", "ladybug")),
     "otel": ((), ("otel",)),
+    "onnx": ((), ("onnx",)),
     "docs": (("mkdocs", "mkdocs-material", "mkdocstrings-python", "nbclient", "ipykernel"), ()),
 }
 SERVED = ("serve", "cpu")  # extras
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
-LOCKS = ("lock.txt", "torch.txt", "clients.txt", "stores.txt", "otel.txt")
+LOCKS = ("lock.txt", "torch.txt", "clients.txt", "stores.txt", "otel.txt", "onnx.txt")
 HEAD = "# Written by `make lock`; do not edit. {}\n"
 
 

@@ -31,7 +31,7 @@ from kgwalk.llm.openvino_engine.convert import check, quantise
 from kgwalk.llm.openvino_engine.engine import CpuEngine
 from kgwalk.llm.openvino_engine.model import converted_folder
 from kgwalk.llm.openvino_engine.runtime import ov
-from kgwalk.llm.openvino_engine.scheduler import sample
+from kgwalk.llm.sampling import sample
 from kgwalk.systems.kgwalk.protocol import parse
 from kgwalk.types import Answer, EngineError, Malformed, Message
 from tiny_models import save_tiny, tiny_model, tiny_module

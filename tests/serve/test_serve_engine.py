@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import re
@@ -223,7 +224,10 @@ def test_what_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     words = "the engine vllm needs no_such_a and no_such_b, not installed: pip install both"
     with pytest.raises(EngineError, match=words):
         check_engine(ServeSettings(engine="vllm"))
-    with pytest.raises(EngineError, match="not installed"):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "openvino" else found(name))
+    words = "nothing here runs a model: pip install 'kgwalk[cpu]' for a processor, or 'kgwalk[local]' for a GPU"
+    with pytest.raises(EngineError, match=re.escape(words)):
         check_engine(ServeSettings(model="tiny"))
     check_engine(ServeSettings())  # nobody asked for a model: graphs are served
 

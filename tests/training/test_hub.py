@@ -254,3 +254,14 @@ def test_a_hub_that_is_gone(run: Path, tmp_path: Path) -> None:
     assert status == 1
     assert f"someone/walker on the hub ({left.address}): it cannot be reached" in told
     assert "HF_ENDPOINT names another hub" in told
+
+
+def test_an_onnx_model_is_fetched_with_its_weights(hub: Hub, tmp_path: Path) -> None:
+    """They lie in a file of their own beside model.onnx, and another engine asks it."""
+    own = {"model.onnx": b"graph", "model.onnx.data": b"weights", "genai_config.json": b"{}", "config.json": b"{}"}
+    hub.repositories["someone/o"] = Repository(private=False, commits=[own | {"README.md": b"# o", "model.py": b""}])
+    back = str(tmp_path / "back")
+    [fetched] = called(hub, tmp_path / "home", ("", "pull", "someone/o", "-o", back, "--json"))
+    assert fetched[0] == 0, fetched
+    assert json.loads(fetched[1])["ask"] == f"--engine onnx --model {back}"
+    assert sorted(path.name for path in Path(back).iterdir()) == sorted(own)

@@ -39,6 +39,7 @@ EXTRAS = {
     "cpu": "questions by a model on this processor",
     "local": "questions by a model on torch, GPUs",
     "train": "kgwalk train, a fit that trains",
+    "onnx": "kgwalk export --format onnx, the engine onnx",
     "mcp": "kgwalk mcp",
     "otel": "traces of questions",
     "xlsx": "Excel files as graphs",

@@ -15,6 +15,7 @@ EXAMPLES = (
     "kgwalk export shipped --format gguf -o agent",
     "kgwalk export runs/films --format hf -o films-model --dtype bf16",
     "kgwalk export films.kg.agent --format ollama -o films-ollama --dtype q8_0",
+    "kgwalk export shipped --format onnx -o agent-onnx --dtype int8",
 )
 PUSH_EXAMPLES = (
     "kgwalk push runs/films me/films-walker",
@@ -29,6 +30,7 @@ class ModelFormat(StrEnum):
     hf = "hf"
     gguf = "gguf"
     ollama = "ollama"
+    onnx = "onnx"
 
 
 class WeightNumbers(StrEnum):
@@ -38,6 +40,8 @@ class WeightNumbers(StrEnum):
     f16 = "f16"
     bf16 = "bf16"
     q8_0 = "q8_0"
+    int8 = "int8"
+    int4 = "int4"
 
 
 AgentArgument = Annotated[
@@ -54,11 +58,16 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write it.")],
     format: Annotated[
         ModelFormat,
-        typer.Option(help="hf (a folder for transformers), gguf (llama.cpp) or ollama (gguf and a Modelfile)."),
+        typer.Option(
+            help="hf (for transformers), gguf (llama.cpp), ollama (gguf and a Modelfile) or onnx (ONNX Runtime)."
+        ),
     ] = ModelFormat.hf,
     dtype: Annotated[
         WeightNumbers | None,
-        typer.Option(help="The weights' numbers: f32, f16, bf16, of GGUF also q8_0 (default: hf f32, else f16)."),
+        typer.Option(
+            help="The weights' numbers: f32, f16, bf16, of GGUF also q8_0; of onnx f32, int8, int4 "
+            "(default: hf and onnx f32, else f16)."
+        ),
     ] = None,
     model: BaseOption = None,
     force: ForceOption = False,
@@ -77,13 +86,14 @@ def export(
         written = write(found, format.value, output, numbers=None if dtype is None else dtype.value, force=force)
     files = sorted(file for file in output.iterdir() if file.is_file())
     total = sum(file.stat().st_size for file in files)
-    named = str(output if format is ModelFormat.hf else written)
+    named = str(written)
     if json:
         told = {"folder": str(output), "format": format.value, "model": named, "agent": str(found.folder)}
         print_json(told | {"files": [file.name for file in files], "bytes": total})
         return
     out.print(f"{output}: {counted(len(files), 'file')}, {size(total)}")
-    out.print(f"ask it: kgwalk ask 'YOUR QUESTION' --model {named}", soft_wrap=True)
+    engine = "--engine onnx " if format is ModelFormat.onnx else ""
+    out.print(f"ask it: kgwalk ask 'YOUR QUESTION' {engine}--model {named}", soft_wrap=True)
     if format is ModelFormat.ollama:
         out.print(f"serve it: ollama create {output.resolve().name} -f {output / 'Modelfile'}", soft_wrap=True)
 

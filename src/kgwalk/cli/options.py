@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgwalk.config.recipe import Recipe
 
 RECIPE_FORMS = "a bundled name (see kgwalk recipes), a TOML file or a system's folder"
-ENGINES = "auto, cpu (OpenVINO), local (torch), vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY)."
+ENGINES = "auto, cpu (OpenVINO), local (torch), onnx, vllm or api (OPENAI_BASE_URL, OPENAI_API_KEY)."
 
 # How a command speaks
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

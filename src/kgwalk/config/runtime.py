@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 
 from kgwalk import __version__
 
-VARIABLE = "OMP_NUM_THREADS"  # torch and OpenVINO go by it
+VARIABLE = "OMP_NUM_THREADS"  # torch, OpenVINO and ONNX Runtime go by it here
 _LIBRARIES = ("numpy", "torch", "transformers", "peft", "accelerate", "vllm")
 _ours: list[str] = []  # what this process set it to, if nobody else had
 
@@ -45,6 +45,12 @@ def set_thread_count() -> None:
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(max(1, (os.cpu_count() or 1) // 2))
         _ours.append(os.environ[VARIABLE])
+
+
+def threads_asked() -> int:
+    """OMP_NUM_THREADS; 0, which leaves it to a model's runtime, if it is not set."""
+    asked = os.environ.get(VARIABLE, "").split(",")[0].strip()
+    return int(asked) if asked.isdigit() else 0
 
 
 def most_threads() -> int | None:

@@ -113,6 +113,7 @@ KINDS = {
         "a Hugging Face or GGUF model, run here by OpenVINO on the processor",
     ),
     "local": ("kgwalk.llm.torch_engine.engine", "LocalEngine", "a Hugging Face or GGUF model, run here by torch"),
+    "onnx": ("kgwalk.llm.onnx", "OnnxEngine", "a model exported as ONNX, run here by ONNX Runtime on the processor"),
     "vllm": ("kgwalk.llm.vllm", "VllmEngine", "the same models, run here by vLLM"),
     "api": ("kgwalk.llm.api", "ApiEngine", "a model behind an OpenAI-compatible API"),
 }
@@ -120,6 +121,7 @@ KINDS = {
 PACKAGES = {
     "cpu": (("openvino", "transformers"), "pip install 'kgwalk[cpu]'"),
     "local": (("torch", "transformers"), "pip install 'kgwalk[local]'"),
+    "onnx": (("onnxruntime_genai", "transformers"), "pip install 'kgwalk[onnx]'"),
     "vllm": (("vllm",), "pip install vllm"),
 }
 
@@ -146,10 +148,14 @@ def open_engine(kind: str, model: str | None = None, **options: object) -> Engin
 def check_kind(kind: str) -> None:
     """Raises EngineError if there is no such kind, or a package it needs is missing. Imports none of them."""
     _check_known(kind)
+    asked = kind
     if kind == "auto":  # without asking whether there is a GPU: that would import torch
         kind = "local" if importlib.util.find_spec("openvino") is None else "cpu"
     packages, install = PACKAGES.get(kind, ((), ""))
     missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing and asked == "auto" and kind == "local":
+        install = "pip install 'kgwalk[cpu]' for a processor, or 'kgwalk[local]' for a GPU"
+        raise EngineError(f"nothing here runs a model: {install}; --engine api asks one elsewhere")
     if missing:
         raise EngineError(f"the engine {kind} needs {' and '.join(missing)}, not installed: {install}")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ import orjson
 
 from kgwalk.config.runtime import without_progress_bars
 from kgwalk.llm.gguf_files import gguf_folder
+from kgwalk.llm.onnx_files import is_onnx
 from kgwalk.llm.tiny import TINY, tiny_folder
 from kgwalk.types import EngineError
 
@@ -197,6 +199,8 @@ def _model_at(name: str, path: Path) -> ModelFiles:
             return ModelFiles(name, path.resolve())
         raise EngineError(f"{path} is no model: a folder with a config.json, or a .gguf file, is needed")
     if (path / "config.json").is_file():
+        if is_onnx(path):
+            raise EngineError(f"{path} is an ONNX model, which the engine onnx runs: --engine onnx --model {path}")
         if not any(path.glob("*.safetensors")):
             raise EngineError(f"{path} has a config.json and no .safetensors file; weights in other forms are not read")
         return ModelFiles(name, path.resolve())
@@ -429,7 +433,9 @@ def _merge(name: str, module: Any, folder: Path) -> Any:
             f"{folder / CONFIG} says rank {asked:,}, and the weights beside it are of rank {most:,}; {then}"
         )
     try:
-        grown: Any = PeftModel.from_pretrained(module, str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft 0.21 asks transformers 5.23 by an old name
+            grown: Any = PeftModel.from_pretrained(module, str(folder))
         wanted = {
             key: tuple(value.shape)
             for key, value in get_peft_model_state_dict(grown, save_embedding_layers=False).items()

@@ -6,6 +6,7 @@
     hf       a folder that transformers loads: config.json, model.safetensors, tokenizer, chat_template.jinja
     gguf     one file for llama.cpp and what is built on it, with tokenizer and chat template inside
     ollama   the same, and a Modelfile for `ollama create`
+    onnx     a folder for ONNX Runtime: model.onnx, genai_config.json, tokenizer, chat_template.jinja
 
 Beside them lie kgwalk.json, by which `kgwalk ask --model FOLDER` walks as the agent learnt, and recipe.toml, which says
 the same to a kgwalk that reaches the model through a server.
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from kgwalk.config.recipe import Recipe, load_recipe
@@ -40,14 +42,16 @@ from kgwalk.llm.models import (
     need,
     read_adapter,
 )
+from kgwalk.llm.onnx_files import PRECISIONS, need_onnx, readme, write_onnx
 from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import SHIPPED, asked_for, place_of, walked_as_learnt
 from kgwalk.walk.ranking import RANKER_CARD, RANKER_WEIGHTS
 
-FORMATS = ("hf", "gguf", "ollama")
+FORMATS = ("hf", "gguf", "ollama", "onnx")
 HF_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
-NUMBERS_OF = {"hf": (*HF_DTYPES,), "gguf": NUMBERS, "ollama": NUMBERS}
-DEFAULT_NUMBERS = {"hf": "f32", "gguf": "f16", "ollama": "f16"}
+NUMBERS_OF = {"hf": (*HF_DTYPES,), "gguf": NUMBERS, "ollama": NUMBERS, "onnx": (*PRECISIONS,)}
+DEFAULT_NUMBERS = {"hf": "f32", "gguf": "f16", "ollama": "f16", "onnx": "f32"}
+AS_FILE = ("gguf", "ollama")  # the weights are one file, which is what is asked; else it is the folder
 RECIPE_FILE, MODEL_CARD = "recipe.toml", "README.md"
 ASKING = ("protocol", "policy", "world", "rollout", "ask")  # the sections of a recipe that say how a question is walked
 RESULT = "adapter"  # of a run's folder; a fit has it in train/
@@ -74,7 +78,7 @@ class TrainedAgent:
 
     @property
     def format(self) -> str:
-        """peft for an adapter; hf, gguf or ollama for a whole model."""
+        """peft for an adapter; hf, gguf, ollama or onnx for a whole model."""
         told = self.card.get(EXPORTED)
         return "peft" if self.is_adapter else str(told["format"]) if isinstance(told, Mapping) else "hf"
 
@@ -128,22 +132,28 @@ def _agent_in(folder: Path, model: str | None, run: Path | None = None) -> Train
 def export(agent: TrainedAgent, form: str, target: Path, *, numbers: str | None = None, force: bool = False) -> Path:
     """Writes the agent as one model into the folder `target`; returns the file or folder that holds the weights.
 
-    `numbers` are those of the weights: f32, f16, bf16, or q8_0 in a GGUF file.
+    `numbers` are those of the weights: f32, f16, bf16; in a GGUF file also q8_0, in ONNX also int8 and int4.
     """
     numbers = numbers or DEFAULT_NUMBERS[form]
     if numbers not in NUMBERS_OF[form]:
         raise KgwalkError(f"{form} is written in {', '.join(NUMBERS_OF[form])}, not in {numbers}")
-    if agent.format in ("gguf", "ollama"):
-        raise KgwalkError(f"{agent.folder} is a GGUF file already; export the adapter or the run that it was made of")
+    if agent.format in (*AS_FILE, "onnx"):
+        called = "an ONNX model" if agent.format == "onnx" else "a GGUF file"
+        raise KgwalkError(f"{agent.folder} is {called} already; export the adapter or the run that it was made of")
     if target.resolve() in (agent.folder.resolve(), agent.run and agent.run.resolve()):
         raise KgwalkError(f"{target} is what is exported; choose another folder with -o")
-    need("torch", "transformers", *(["gguf"] if form != "hf" else []))
+    need("torch", "transformers", *(["gguf"] if form in AS_FILE else []))
+    if form == "onnx":
+        need_onnx()
     # merged in float32, then rounded once
     model = load_model(agent.base, adapter=agent.folder) if agent.is_adapter else load_model(agent.folder)
     with new_folder(target, force=force) as beside:
-        file = "" if form == "hf" else f"{_called(agent)}-{numbers}.gguf"
+        file = f"{_called(agent)}-{numbers}.gguf" if form in AS_FILE else ""
         if form == "hf":
             save_hf(model, beside, numbers)
+        elif form == "onnx":
+            save_onnx(model, beside, numbers)
+            (beside / MODEL_CARD).write_text(readme(_called(agent), agent.base, numbers), "utf-8")
         else:
             write_gguf(model, beside / file, numbers)
         if form == "ollama":
@@ -178,6 +188,13 @@ def save_hf(model: LoadedModel, folder: Path, numbers: str) -> None:
         model.tokens.hf.save_pretrained(str(folder))
     for file in folder.iterdir():  # some are written for their owner alone; a model may be shared
         file.chmod(0o644)
+
+
+def save_onnx(model: LoadedModel, folder: Path, numbers: str) -> None:
+    """An ONNX folder, by way of a Hugging Face one beside it, which is what ONNX Runtime's builder reads."""
+    with TemporaryDirectory(prefix=".hf-", dir=folder.parent) as plain:
+        save_hf(model, Path(plain), "f32")
+        write_onnx(model, Path(plain), folder, numbers)
 
 
 def asked_as(agent: TrainedAgent) -> Recipe:

@@ -34,15 +34,17 @@ from kgwalk.llm.models import (
     learnt_in,
     need,
 )
+from kgwalk.llm.onnx_files import is_onnx
 from kgwalk.training.export import MODEL_CARD, OWN, TrainedAgent, new_folder
 from kgwalk.types import KgwalkError
 from kgwalk.walk.policy import shipped
 
 # The files of an agent, and what else may lie in a checkpoint's folder
-FILES = ("*.json", "*.safetensors", "*.gguf", "*.jinja", "Modelfile", "merges.txt", "vocab.txt", "tokenizer.model")
+WEIGHTS = ("*.safetensors", "*.gguf", "*.onnx", "*.onnx.data")
+FILES = (*WEIGHTS, "*.json", "*.jinja", "Modelfile", "merges.txt", "vocab.txt", "tokenizer.model")
 NOT_FILES = ("optimizer.safetensors", "trainer_state.json", "run.json", "checksums.json", ".*")
 TAGS = ["kgwalk", "knowledge-graph", "question-answering"]
-LIBRARY = {"peft": "peft", "hf": "transformers", "gguf": "gguf", "ollama": "gguf"}
+LIBRARY = {"peft": "peft", "hf": "transformers", "gguf": "gguf", "ollama": "gguf", "onnx": "onnx"}
 SCORES = {"f1": "F1", "hits_at_1": "Hits@1", "hit_any": "Hit, any"}
 FIRST_CARDS = (MODEL_CARD, "MODEL_CARD.md")  # where an agent's folder, or its run's, tells of it already
 LICENCE = "apache-2.0"  # of the agents that come with kgwalk
@@ -160,7 +162,7 @@ def pull(
     with new_folder(target, force=force) as beside:
         for file in files:
             shutil.copyfile(file, beside / file.name)
-    option = "--adapter" if is_adapter(target) else "--model"
+    option = "--adapter" if is_adapter(target) else "--engine onnx --model" if is_onnx(target) else "--model"
     return {
         "repository": repository,
         "commit": found.name,

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib.util
-import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kgwalk.config.runtime import most_threads
+from kgwalk.config.runtime import most_threads, threads_asked
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
 from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
@@ -62,7 +61,7 @@ class CpuEngine:
         from kgwalk.llm.openvino_engine.model import PagedModel, converted_folder, graph_of, open_tokenizer, read_facts
 
         _check(dtype, batch, guesses, streams)
-        threads = _threads() if threads is None else threads
+        threads = threads_asked() if threads is None else threads
         streams = _streams(threads) if streams is None else streams
         if isinstance(model, LoadedModel):
             if adapter is not None:
@@ -155,12 +154,6 @@ def _check(dtype: str, batch: int, guesses: int, streams: int | None) -> None:
         raise EngineError(f"streams must be at least 1; they are {streams}")
     if guesses < 0:
         raise EngineError(f"guesses must be 0 or more; they are {guesses}")
-
-
-def _threads() -> int:
-    """OMP_NUM_THREADS; 0, which is the runtime's choice, if it is not set."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(asked) if asked.isdigit() else 0
 
 
 def _streams(threads: int) -> int:

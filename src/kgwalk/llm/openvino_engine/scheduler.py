@@ -1,6 +1,6 @@
 """The scheduler of the engine `cpu`: many requests at once over one paged model, in a thread or two.
 
-The draft tokens and the sampling that it works with are here too; the cache's blocks are in blocks.py.
+The draft tokens that it works with are here too; the cache's blocks are in blocks.py.
 
 Sequences join and leave between passes. A pass takes the next token of every sequence that waits for one, and as many
 tokens of new prompts as fit beside them. A prompt that begins like one that is being computed waits for it, and shares
@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
-from kgwalk.llm.grammar import GrammarState, TokenArray
+from kgwalk.llm.grammar import GrammarState
 from kgwalk.llm.openvino_engine.blocks import BlockTable, CachedSequence
+from kgwalk.llm.sampling import sample
 from kgwalk.types import EngineError
 
 log = logging.getLogger(__name__)
@@ -398,48 +399,3 @@ class PagedSequence(ActiveRequest):
     def uncomputed(self) -> list[int]:
         """The tokens that the model has not seen: at least the last sampled one."""
         return self.ids[len(self.cache.ids) :]
-
-
-# Sampling by NumPy: the rules and draws of the local engine. Shape: V tokens of the vocabulary.
-
-
-def sample(
-    logits_V: NDArray[np.floating], temperature: float, top_p: float, draw: float, allowed: TokenArray | None = None
-) -> tuple[int, float]:
-    """A token, one of those `allowed` if given, and its log-probability among them at temperature 1 without top_p.
-
-    Temperature 0 takes the likeliest token. Otherwise the tokens are laid end to end on [0, 1), each as long as it is
-    likely, and the draw points to one: in the vocabulary's order, or with top_p in that of likelihood.
-
-    With probabilities 0.5, 0.1 and 0.4 a draw of 0.55 points into [0.5, 0.6), the second token's part:
-
-    >>> number, logprob = sample(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55)
-    >>> number, round(float(np.exp(logprob)), 6)
-    (1, 0.1)
-
-    Where only the first two are allowed, their probabilities are 5/6 and 1/6:
-
-    >>> number, logprob = sample(np.log(np.array([0.5, 0.1, 0.4])), 1.0, 1.0, 0.55, np.array([0, 1], np.int32))
-    >>> number, round(float(np.exp(logprob)), 6)
-    (0, 0.833333)
-    """
-    numbers_V = (logits_V if allowed is None else logits_V[allowed]).astype(np.float64)
-    top = float(numbers_V.max())
-    sampled = int(numbers_V.argmax()) if temperature == 0 else _by_draw((numbers_V - top) / temperature, top_p, draw)
-    logprob = float(numbers_V[sampled]) - top - float(np.log(np.exp(numbers_V - top).sum()))
-    return sampled if allowed is None else int(allowed[sampled]), logprob
-
-
-def _by_draw(scaled_V: NDArray[np.float64], top_p: float, draw: float) -> int:
-    lengths_V = np.exp(scaled_V)
-    if top_p >= 1:
-        return _invert_cdf(lengths_V, draw)
-    order = np.argsort(-lengths_V, kind="stable")
-    likely = lengths_V[order] / lengths_V.sum()
-    before = np.cumsum(likely) - likely  # the fewest likeliest tokens that have top_p together; there is always one
-    return int(order[_invert_cdf(np.where(before < top_p, likely, 0.0), draw)])
-
-
-def _invert_cdf(lengths_V: NDArray[np.float64], draw: float) -> int:
-    ends = np.cumsum(lengths_V)
-    return min(int(np.searchsorted(ends, draw * ends[-1], side="right")), len(ends) - 1)
