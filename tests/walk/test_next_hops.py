@@ -91,8 +91,8 @@ def test_what_leads_to_numbers_and_dates(site: StoredGraph) -> None:
     table = hops.table
     measured = [number for number, yes in enumerate(table.measured) if yes]
     assert told(table, measured) == ["arrived", "price", "stock"]
-    assert table.to_measured[hop(table, "item")]  # item/price
-    assert table.to_measured[hop(table, "^lead")]  # ^lead/^meant_for/arrived
+    assert table.to_measured[hop(table, "item")] == 1  # item/price
+    assert table.to_measured[hop(table, "^lead")] == 2  # ^lead/^meant_for/arrived
 
 
 def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:
@@ -133,6 +133,9 @@ def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:
         ('tail_entities($1, "(^item/lead)")', False),
         ('tail_entities($1, "price|stock")', True),
         ('tail_entities($1, "price|lead")', False),
+        ('tail_entities($1, "^item/item/^item/item/^item")', True),
+        ('tail_entities($1, "^item/item/^item/item/^item/item")', False),  # more steps than anyone asks for
+        ('argmax($1, "^item/item/^item/item/price")', True),
     ],
 )
 def test_a_call_has_paths_that_lead_somewhere(site: StoredGraph, text: str, yes: bool) -> None:

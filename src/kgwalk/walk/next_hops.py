@@ -37,6 +37,7 @@ MOST_HOPS = 8_000
 MOST_TOGETHER = 30_000_000  # two hops of one entity, all entities together: bounds the time to some seconds
 LOOKED_AT = 24  # things that a hop leads to, to see whether they are numbers or dates
 MEMBERS = 200  # of a set whose hops are looked at
+NEVER = 1 << 20  # steps
 MOST_HELD = 5  # hops that leave a node which only holds a value
 
 Hops = tuple[int, ...]  # ascending
@@ -46,14 +47,14 @@ Hops = tuple[int, ...]  # ascending
 class HopTable:
     """What the grammar of a turn needs to know of a graph. `names` are its relations as a walk shows them.
 
-    `measured` hops lead to numbers or dates; by those `to_measured` a path can get there.
+    `measured` hops lead to numbers or dates; after others it takes so many steps more (`to_measured`).
     """
 
     names: tuple[str, ...]
     simple: tuple[bool, ...]  # of relations: whether a path can have it beside others
     after: tuple[Hops, ...]
     measured: tuple[bool, ...]
-    to_measured: tuple[bool, ...]
+    to_measured: tuple[int, ...]
     dated: tuple[bool, ...]  # of relations: whether a fact has a date
 
     def __hash__(self) -> int:
@@ -126,10 +127,10 @@ class NextHops:
             number or (alone and _holds(facts.relations, hop, after[hop], numbers))
             for hop, (number, alone) in enumerate(ends)
         )
-        leads = list(measured)
-        while (more := [leads[hop] or any(leads[one] for one in after[hop]) for hop in hops]) != leads:
-            leads = more
-        return HopTable(names, tuple(map(_in_paths, names)), after, measured, tuple(leads), facts.dated(graph))
+        away = [0 if yes else NEVER for yes in measured]
+        while (nearer := [min(away[hop], 1 + min(away[one] for one in after[hop])) for hop in hops]) != away:
+            away = nearer
+        return HopTable(names, tuple(map(_in_paths, names)), after, measured, tuple(away), facts.dated(graph))
 
 
 class Facts(NamedTuple):

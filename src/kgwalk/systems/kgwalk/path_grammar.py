@@ -18,6 +18,8 @@ from kgwalk.walk.next_hops import Hops, HopTable
 from kgwalk.walk.paths import SIGNS, is_simple
 from kgwalk.walk.tagged_text import quote
 
+MOST_STEPS = 5  # of a path: what people ask takes 3 at most, and two more through nodes that join or hold values
+
 
 class RelationForms(NamedTuple):
     """How the relations of a graph are written in a call, inside double quotes.
@@ -119,13 +121,12 @@ class Walkable(NamedTuple):
     single: bool = False
     raw: bool = False
     simple_then: GrammarRule | None = None
-    steps: int = 0  # of a path at most, if that is bounded
+    steps: int = MOST_STEPS  # of a path at most
 
     def rules(self) -> list[GrammarRule]:
         """Rules one of which a path follows; none where it can have no first step."""
-        start = self._leading(self.start)
-        simple = [loop(("hop", self, start, False), lambda: self._hop(start, False))] if self._simple(start) else []
-        return simple + self._odd(start)
+        start = self._leading(self.start, self.steps)
+        return ([self._next(start, self.steps, False)] if self._simple(start) else []) + self._odd(start)
 
     def back(self) -> list[GrammarRule]:
         """Rules for what leads *to* that something by one relation, or by one of several.
@@ -134,9 +135,9 @@ class Walkable(NamedTuple):
         """
         return self._replace(start=tuple(sorted(hop ^ 1 for hop in self.start)), steps=1).rules()
 
-    def _leading(self, hops: Hops) -> Hops:
-        """Those by which a path can get to where it ends."""
-        return tuple(hop for hop in hops if self.hops.to_measured[hop]) if self.numbers else hops
+    def _leading(self, hops: Hops, left: int) -> Hops:
+        """Those by which a path can get to where it ends, in the steps that are left."""
+        return tuple(hop for hop in hops if self.hops.to_measured[hop] < left) if self.numbers else hops
 
     def _simple(self, hops: Hops) -> Hops:
         return tuple(hop for hop in hops if self.hops.simple[hop // 2])
@@ -155,8 +156,11 @@ class Walkable(NamedTuple):
     def _may_end(self, hop: int) -> bool:
         return not self.numbers or self.hops.measured[hop]
 
-    def _hop(self, here: Hops, inside: bool) -> GrammarRule:
-        """The next step, one of those that there are here; `inside` brackets."""
+    def _next(self, here: Hops, left: int, inside: bool) -> GrammarRule:
+        """The next step, one of those that there are here, where so many are `left`; `inside` brackets."""
+        return loop(("step", self, here, left, inside), lambda: self._step(here, left, inside))
+
+    def _step(self, here: Hops, left: int, inside: bool) -> GrammarRule:
         alike: dict[tuple[int, Hops, bool, bool, bool], list[str]] = {}  # steps that the same may follow
         for hop in self._simple(here):
             after = self.hops.after[hop]
@@ -165,25 +169,23 @@ class Walkable(NamedTuple):
             alike.setdefault(key, []).append(self.hops.names[hop // 2])
         options = []
         for (backwards, after, dated, again, ends), names in alike.items():
-            then = self._after(after, again, ends, inside)
+            then = self._after(after, again, ends, left - 1, inside)
             name = one_of(Names.of(names), either(then, literal("@", any_date(then))) if dated else then)
             options.append(literal("^", name) if backwards else name)
-        if not (self.single or self.steps or inside):
-            options.append(literal("(", self._next(here, True)))
+        if not (self.single or inside) and left > 1:
+            options.append(literal("(", self._next(here, left, True)))
         return either(*options)
 
-    def _next(self, here: Hops, inside: bool) -> GrammarRule:
-        return loop(("hop", self, here, inside), lambda: self._hop(here, inside))
-
-    def _after(self, after: Hops, again: bool, ends: bool, inside: bool) -> GrammarRule:
+    def _after(self, after: Hops, again: bool, ends: bool, left: int, inside: bool) -> GrammarRule:
         """What may come after a step that leads to where there are the hops `after`."""
         options = [self.simple_then or self.then] if ends and not inside else []
         if self.single:
             return either(*options)
-        further = () if self.steps else self._leading(self._simple(after))
-        if further:
-            options.append(literal("/", self._next(further, inside)))
-        options.append(literal("|", self._next(self._leading(self._simple(self.start)), inside)))
+        further = self._leading(self._simple(after), left)
+        if further and left:
+            options.append(literal("/", self._next(further, left, inside)))
+        start = self._leading(self._simple(self.start), self.steps)
+        options.append(literal("|", self._next(start, self.steps, inside)))
         if inside:
-            options.append(literal(")", self._after(after, True, ends, False)))
+            options.append(literal(")", self._after(after, True, ends, left, False)))
         return either(*options, literal("+", either(*options))) if again else either(*options)
