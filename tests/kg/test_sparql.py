@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 import pyoxigraph
 import pytest
-import virtuoso
+from benchmarks import virtuoso
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

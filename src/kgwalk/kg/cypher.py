@@ -14,8 +14,8 @@ thousand as for one, and keep the answers for the calls that follow. It does not
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgwalk.kg.cypher_nodes import LONGEST_ASKED, Card, Node, NodeNames, batches
@@ -26,34 +26,51 @@ from kgwalk.kg.sparql_names import rank
 from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
 
-FIRST = 1000  # facts of one entity and relation that are read where fewer are asked for; hubs have more
+FEW = 200  # neighbours that are all read where fewer are asked for; hubs have more
 MOST_DATES = 3  # properties of a relationship that say when
 
+Way = tuple[str, bool]  # a relation, and whether it leaves
 
-@dataclass
+
+@dataclass(frozen=True)
 class _Facts:
     """Facts of some names as a part of a query: `n` is the end that was given, `m` the other."""
 
-    match: str
+    match: str  # `$given` is its parameter
     start: str  # what says which of the names it is
     named: Mapping[Any, str]
-    given: dict[str, Any]
+    given: Sequence[Any] = ()
     value: str = ""  # the other end, where it is a value and not a node
     node: str = "m"
     label: str | None = None  # that the pattern gives to the node
+    way: Way = ("", True)
+    most: int | None = None  # facts that are read
     dates: Dates = field(default_factory=Dates)
     name_of: Callable[[Any], Any] = lambda start: start
 
-    def query(self, at: int, card: list[str], most: int | None) -> str:
+    def of(self, starts: Collection[Any], most: int | None = None) -> _Facts:
+        """Those of some of the names alone, by what `start` gives for them."""
+        given = [one for one in self.given if self.name_of(one) in starts]
+        return replace(self, given=given, named={start: self.named[start] for start in starts}, most=most)
+
+    def query(self, at: int, card: list[str]) -> str:
         ends = [self.value, *["null"] * (len(card) - 1)] if self.value else card
         dates = [f"r.{quoted(name)}" for name in self.dates.names()]
         columns = [str(at), self.start, *ends, *dates, *["null"] * (MOST_DATES - len(dates))]
-        limit = "" if most is None else f" LIMIT {most}"
-        return f"{self.match} RETURN {', '.join(f'{one} AS c{n}' for n, one in enumerate(columns))}{limit}"
+        limit = "" if self.most is None else f" LIMIT {self.most}"
+        said = f"RETURN {', '.join(f'{one} AS c{n}' for n, one in enumerate(columns))}{limit}"
+        return f"{self._matched(at)} {said}"
 
     def counted(self, at: int) -> str:
         what = self.value or self.node  # each once, as in the answer
-        return f"{self.match} RETURN {at} AS at, count(DISTINCT {what}) AS n"
+        return f"{self._matched(at)} RETURN {at} AS at, {self.start} AS start, count(DISTINCT {what}) AS n"
+
+    def _matched(self, at: int) -> str:
+        return self.match.replace("$given", f"$given{at}")
+
+
+def _parameters(parts: Sequence[_Facts]) -> dict[str, Any]:
+    return {f"given{at}": part.given for at, part in enumerate(parts) if "$given" in part.match}
 
 
 class CypherGraph(ClosedAtEnd):
@@ -76,6 +93,7 @@ class CypherGraph(ClosedAtEnd):
         self._kinds = set(self.schema.kinds)
         self._relations: LruCache[tuple[str, bool], list[str]] = LruCache(cache)
         self._neighbors: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)
+        self._some: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)  # of hubs, the first of their neighbours
         self._uses: LruCache[str, frozenset[str]] = LruCache(cache)  # by a value, the properties that have it
         self._met: LruCache[str, frozenset[str]] = LruCache(cache)  # the same, of those that were shown
 
@@ -125,7 +143,10 @@ class CypherGraph(ClosedAtEnd):
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
         """As in the protocol, in alphabetical order; of a hub, some `limit` of its neighbours."""
         found = self._neighbors.get((entity, relation, out))
-        if found is None and limit is not None:
+        some = self._some.get((entity, relation, out)) if found is None and limit is not None else None
+        if some is not None and limit is not None and limit <= len(some.names):
+            found = some
+        elif found is None and limit is not None:
             found = self._some_neighbors(entity, relation, out, limit)
         elif found is None:
             self.fetch_neighbors([entity], relation, out=out)
@@ -200,9 +221,54 @@ class CypherGraph(ClosedAtEnd):
         self._check(relation)
         missing = [name for name in dict.fromkeys(names) if self._neighbors.get((name, relation, out)) is None]
         for some in batches(missing):
-            found, _ = self._ask(some, relation, out, None)
-            for name, others in found.items():
+            for name, others in self._ask(some, relation, out).items():
                 self._neighbors.put((name, relation, out), self._listed(others), weight=len(others))
+
+    def fetch_some(self, names: Iterable[str], ways: Iterable[Way], limit: int) -> None:
+        """Make `neighbors` with this limit, of these names along each of these relations, ready: one query counts, one
+        reads all neighbours of those that have few, and of each hub the first.
+        """
+        known = self._known(dict.fromkeys(names))
+        nodes = {name: node for name, node in known.items() if node is not None}
+        keys: list[tuple[str, str, bool]] = []
+        asked: list[_Facts] = []
+        for relation, out in dict.fromkeys(ways):
+            missing = [name for name in known if self.has_relation(relation) and not self._has(name, relation, out, limit)]
+            keys += [(name, relation, out) for name in missing]
+            asked += self._facts_of(missing, {name: nodes[name] for name in missing if name in nodes}, relation, out)
+        totals, parts = dict[tuple[str, str, bool], int](), list[_Facts]()
+        for part, counts in self._counted(asked):
+            few = [start for start, count in counts.items() if count <= max(FEW, limit)]
+            parts += [part.of(few)] if few else []
+            for start in counts.keys() - few:
+                parts.append(part.of([start], limit))
+                key = (part.named[start], *part.way)
+                totals[key] = totals.get(key, 0) + counts[start]
+        found = {key: self._labels(nodes.get(key[0]), *key[1:]) for key in keys}
+        for part, name, others, time in self._told(parts):
+            for other in others:
+                found[name, *part.way].setdefault(other, []).extend([time] if time else [])
+        for key, others in found.items():
+            listed = self._listed(others)
+            if key in totals:
+                self._some.put(key, Neighbors(listed.names, totals[key], listed.times), weight=len(others))
+            else:
+                self._neighbors.put(key, listed, weight=len(others))
+
+    def _has(self, name: str, relation: str, out: bool, limit: int) -> bool:
+        """Whether so many neighbours of a name were fetched, or all."""
+        key = (name, relation, out)
+        some = self._some.get(key)
+        return (some is not None and limit <= len(some.names)) or self._neighbors.get(key) is not None
+
+    def _counted(self, parts: Sequence[_Facts]) -> list[tuple[_Facts, dict[Any, int]]]:
+        """Of each part how many neighbours each of its names has, by what `start` gives for it."""
+        counts: list[dict[Any, int]] = [{} for _ in parts]
+        queries = [part.counted(at) for at, part in enumerate(parts)]
+        for at, start, count in self._engine.union(queries, **_parameters(parts)):
+            if count and (name := parts[at].name_of(start)) in parts[at].named:
+                counts[at][name] = counts[at].get(name, 0) + count
+        return list(zip(parts, counts, strict=True))
 
     # Whether a name is there
 
@@ -234,7 +300,7 @@ class CypherGraph(ClosedAtEnd):
             properties = list(self._properties)
             parts, given = list[str](), dict[str, list[Any]]()
             for at, name in enumerate(properties):
-                for pattern, value, _ in self._valued(name, some, given):
+                for pattern, value, _, _ in self._valued(name, some, given):
                     parts.append(
                         f"{pattern} RETURN DISTINCT {at} AS at, {value} AS v, {self._engine.labels_of('n')} AS labels"
                     )
@@ -248,8 +314,12 @@ class CypherGraph(ClosedAtEnd):
         return {name: (found.get(name) or frozenset()) | met.get(name, frozenset())
                 for name in dict.fromkeys(names) if found.get(name) or name in met}  # fmt: skip
 
-    def _valued(self, name: str, wanted: Sequence[str], given: dict[str, list[Any]]) -> Iterator[tuple[str, str, str]]:
-        """Patterns of the nodes `n` that have one of these texts in a property, with its value there and the label."""
+    def _valued(
+        self, name: str, wanted: Sequence[str], given: dict[str, list[Any]]
+    ) -> Iterator[tuple[str, str, str, str]]:
+        """Patterns of the nodes `n` that have one of these texts in a property, with its value there, the label, and
+        the parameter, which is added to those that are given.
+        """
         for label in self._properties.get(name, ()):
             seen = self.schema.labels[label][name]
             said = "v_" + "_".join(sorted(seen.sorts))
@@ -259,9 +329,9 @@ class CypherGraph(ClosedAtEnd):
                 continue
             at = f"n.{quoted(name)}"
             if seen.many:
-                yield f"MATCH (n:{quoted(label)}) UNWIND {at} AS v WITH n, v WHERE v IN ${said}", "v", label
+                yield f"MATCH (n:{quoted(label)}) UNWIND {at} AS v WITH n, v WHERE v IN ${said}", "v", label, said
             else:
-                yield f"MATCH (n:{quoted(label)}) WHERE {at} IN ${said}", at, label
+                yield f"MATCH (n:{quoted(label)}) WHERE {at} IN ${said}", at, label, said
 
     # Relations around nodes
 
@@ -285,42 +355,34 @@ class CypherGraph(ClosedAtEnd):
 
     # Neighbours
 
-    def _ask(
-        self, names: Sequence[str], relation: str, out: bool, most: int | None
-    ) -> tuple[dict[str, dict[str, list[str]]], list[_Facts]]:
-        """Of each name that is an entity its neighbours, each with its dates; and what was asked, if `most` cut it."""
+    def _ask(self, names: Sequence[str], relation: str, out: bool) -> dict[str, dict[str, list[str]]]:
+        """Of each name that is an entity its neighbours, each with its dates."""
         nodes = self._nodes.nodes(names)
         found: dict[str, dict[str, list[str]]] = {name: {} for name in names if name in nodes or name in self._kinds}
-        parts = [*self._type_facts(nodes, relation, out), *self._property_facts(names, nodes, relation, out)]
-        if relation == self.schema.is_a and out:
-            for name, node in nodes.items():
-                found[name] |= {label: [] for label in sorted(self._kinds.intersection(node.labels))}
-        elif relation == self.schema.is_a:
-            parts += [
-                _Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, {}, label=label)
-                for at, label in enumerate(sorted(self._kinds.intersection(names)))
-            ]
-        rows = self._rows(parts, most)
-        full = most is not None and len(rows) >= most
+        found |= {name: self._labels(node, relation, out) for name, node in nodes.items()}
+        for _, name, others, time in self._told(self._facts_of(names, nodes, relation, out)):
+            around = found.setdefault(name, {})
+            for other in others:
+                around.setdefault(other, []).extend([time] if time else [])
+        unsure = [name for name in names if name not in found]
+        return found | {name: {} for name in self._value_uses(unsure)}
+
+    def _told(self, parts: Sequence[_Facts]) -> Iterator[tuple[_Facts, str, list[str], str]]:
+        """What the facts lead to from each name, with their dates."""
+        rows = self._rows(parts)
         shown = iter(self._nodes.show([card for _, _, card, _ in rows if isinstance(card, Card)]))
         for part, start, other, time in rows:
             values = [next(shown)] if isinstance(other, Card) else texts(other)
             if not isinstance(other, Card):
                 for text in values:
-                    self._met.put(text, (self._met.get(text) or frozenset()) | {relation})
+                    self._met.put(text, (self._met.get(text) or frozenset()) | {part.way[0]})
             if (owner := part.named.get(start)) is not None:
-                around = found.setdefault(owner, {})
-                for value in values:
-                    around.setdefault(value, []).extend([time] if time else [])
-        unsure = [name for name in names if name not in found]
-        found |= {name: {} for name in self._value_uses(unsure)}
-        return found, parts if full else []
+                yield part, owner, values, time
 
-    def _rows(self, parts: Sequence[_Facts], most: int | None) -> list[tuple[_Facts, Any, Card | Any, str]]:
-        given = {name: value for part in parts for name, value in part.given.items()}
-        queries = [part.query(at, self._nodes.card(part.node, part.label), most) for at, part in enumerate(parts)]
+    def _rows(self, parts: Sequence[_Facts]) -> list[tuple[_Facts, Any, Card | Any, str]]:
         found: list[tuple[_Facts, Any, Card | Any, str]] = []
-        for at, start, *ends in self._engine.union(queries, **given):
+        queries = [part.query(at, self._nodes.card(part.node, part.label)) for at, part in enumerate(parts)]
+        for at, start, *ends in self._engine.union(queries, **_parameters(parts)):
             part = parts[at]
             dates = ends[self._nodes.width :]
             time = part.dates.text(dates[: len(part.dates.names())]) if part.dates.names() else ""
@@ -328,45 +390,42 @@ class CypherGraph(ClosedAtEnd):
             found.append((part, part.name_of(start), other, time))
         return found
 
-    def _type_facts(self, nodes: Mapping[str, Node], relation: str, out: bool) -> Iterator[_Facts]:
+    def _facts_of(self, names: Sequence[str], nodes: Mapping[str, Node], relation: str, out: bool) -> list[_Facts]:
+        """The facts of names, of which some are nodes, along a relation; but for the labels of nodes, which are known."""
+        found: list[_Facts] = []
+        id_ = self._engine.node_id("n")
         if nodes and relation in self._types:
-            id_ = self._engine.node_id("n")
             ends = ("-[r:", "]->") if out else ("<-[r:", "]-")
-            match = f"UNWIND $ids AS i MATCH (n){ends[0]}{quoted(relation)}{ends[1]}(m) WHERE {id_} = i"
+            match = f"UNWIND $given AS i MATCH (n){ends[0]}{quoted(relation)}{ends[1]}(m) WHERE {id_} = i"
             named = {node.id: name for name, node in nodes.items()}
-            yield _Facts(match, "i", named, {"ids": list(named)}, dates=self.schema.types[relation])
-
-    def _property_facts(
-        self, names: Sequence[str], nodes: Mapping[str, Node], relation: str, out: bool
-    ) -> Iterator[_Facts]:
-        if relation not in self._properties:
-            return
-        if out:
+            found.append(_Facts(match, "i", named, list(named), dates=self.schema.types[relation]))
+        if relation in self._properties and out:
             named = {node.id: name for name, node in nodes.items() if self.schema.tells(node.labels, relation)}
             value = f"n.{quoted(relation)}"
-            match = f"UNWIND $told AS i MATCH (n) WHERE {self._engine.node_id('n')} = i AND {value} IS NOT NULL"
-            if named:
-                yield _Facts(match, "i", named, {"told": list(named)}, value=value)
-            return
-        given: dict[str, list[Any]] = {}
-        wanted = [name for name in names if sendable(name)]
-        for pattern, value, label in self._valued(relation, wanted, given):
-            named = {name: name for name in wanted}
-            yield _Facts(pattern, value, named, given, node="n", label=label, name_of=_text)
+            match = f"UNWIND $given AS i MATCH (n) WHERE {id_} = i AND {value} IS NOT NULL"
+            found += [_Facts(match, "i", named, list(named), value=value)] if named else []
+        elif relation in self._properties:
+            given: dict[str, list[Any]] = {}
+            texts_ = {name: name for name in names if sendable(name)}
+            for pattern, value, label, said in self._valued(relation, list(texts_), given):
+                match = pattern.replace(f"${said}", "$given")
+                found.append(_Facts(match, value, texts_, given[said], node="n", label=label, name_of=_text))
+        if relation == self.schema.is_a and not out:
+            for at, label in enumerate(sorted(self._kinds.intersection(names))):
+                found.append(_Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, label=label))
+        return [replace(part, way=(relation, out)) for part in found]
+
+    def _labels(self, node: Node | None, relation: str, out: bool) -> dict[str, list[str]]:
+        """What a node's labels are neighbours of it by."""
+        if node is None or relation != self.schema.is_a or not out:
+            return {}
+        return {label: [] for label in sorted(self._kinds.intersection(node.labels))}
 
     def _some_neighbors(self, entity: str, relation: str, out: bool, limit: int) -> Neighbors | None:
         """The neighbours of one entity: all where there are not many; of a hub some, and how many there are."""
         self._check(relation)
-        found, cut = self._ask([entity], relation, out, max(limit, FIRST))
-        if entity not in found:
-            return None
-        some = self._listed(found[entity])
-        if not cut:
-            self._neighbors.put((entity, relation, out), some, weight=len(some))
-            return some
-        given = {name: value for part in cut for name, value in part.given.items()}
-        counts = self._engine.union([part.counted(at) for at, part in enumerate(cut)], **given)
-        return Neighbors(some.names, sum(count for _, count in counts), some.times)
+        self.fetch_some([entity], [(relation, out)], limit)
+        return self._neighbors.get((entity, relation, out)) or self._some.get((entity, relation, out))
 
     def _listed(self, others: Mapping[str, list[str]]) -> Neighbors:
         names = sorted(others)

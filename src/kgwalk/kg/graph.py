@@ -85,6 +85,12 @@ class Batched(Protocol):
         """Make `neighbors` of each of these along a relation ready; UnknownRelation if it is none."""
         ...
 
+    def fetch_some(self, names: Iterable[str], ways: Iterable[tuple[str, bool]], limit: int) -> None:
+        """Make `neighbors` with this limit, of each of these along each of these relations, ready. A way is a relation
+        and whether it leaves; one that is none is passed over.
+        """
+        ...
+
 
 @runtime_checkable
 class HasClasses(Protocol):
