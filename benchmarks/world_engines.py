@@ -21,7 +21,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,11 +31,11 @@ from unittest.mock import patch
 from urllib.parse import quote
 
 import httpx
+from benchmarks import virtuoso
+from benchmarks.queries import BATCH, PASSWORD, ArcadeDb
 from pyoxigraph import Literal, NamedNode, RdfFormat, serialize
 from pyoxigraph import Triple as Statement
 
-from benchmarks import virtuoso
-from benchmarks.queries import BATCH, PASSWORD, ArcadeDb
 from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.kg.bolt import open_bolt
 from kgwalk.kg.graph import Graph
@@ -48,6 +48,10 @@ from kgwalk.types import KgwalkError
 
 THING = "_Thing"  # the label of all nodes, and the table of all rows
 BASE = "http://world.example/"
+
+
+class NotInstalled(KgwalkError):
+    """An engine that is not on this machine; the message says what to install."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     """The server of the package oxigraph."""
     program = shutil.which("oxigraph", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
-        raise KgwalkError("oxigraph is not installed; pip install oxigraph")
+        raise NotInstalled("oxigraph is not installed; pip install oxigraph")
     (folder / "world.nt").write_bytes(rdf(Modelled.of(store)))
     at = ["--location", str(folder / "oxigraph")]
     load = [program, "load", *at, "--file", str(folder / "world.nt")]
@@ -154,7 +158,7 @@ def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
 def in_virtuoso(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     """Debian's virtuoso-opensource."""
     if problem := virtuoso.absent():
-        raise KgwalkError(problem)
+        raise NotInstalled(problem)
     server = virtuoso.running()
     named = server.load(rdf(Modelled.of(store)))
     yield from _endpoint(f"{server.url}?default-graph-uri={quote(named, safe='')}")
@@ -183,7 +187,7 @@ def bolt(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     """The Bolt server of the package arcadedb-embedded, filled and asked by Neo4j's driver."""
     found = importlib.util.find_spec("arcadedb_embedded")
     if found is None or found.origin is None or importlib.util.find_spec("neo4j") is None:
-        raise KgwalkError("needs a server and a driver: pip install arcadedb-embedded 'kgwalk[neo4j]'")
+        raise NotInstalled("needs a server and a driver: pip install arcadedb-embedded 'kgwalk[neo4j]'")
     place = folder / "arcadedb"
     place.mkdir()
     server = ArcadeDb(Path(found.origin).parent, place)
@@ -230,7 +234,7 @@ def _fill(address: str, modelled: Modelled) -> None:
 def ladybug(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     """A Ladybug file: a table of nodes, and one of each relationship."""
     if importlib.util.find_spec("ladybug") is None:
-        raise KgwalkError("ladybug is not installed; pip install 'kgwalk[ladybug]'")
+        raise NotInstalled("ladybug is not installed; pip install 'kgwalk[ladybug]'")
     import ladybug as package
     import pyarrow as pa
 
@@ -242,7 +246,10 @@ def ladybug(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
             types.append(pa.field(relation, pa.list_(single) if relation in modelled.several else single))
         columns = ", ".join(f"`{one.name}` {_ladybug_type(one.type)}" for one in types)
         connection.execute(f"CREATE NODE TABLE {THING}({columns}, PRIMARY KEY(name))")
-        cells = [modelled.things, *([modelled.cell(one, name) for name in modelled.things] for one in modelled.attributes)]
+        cells = [
+            modelled.things,
+            *([modelled.cell(one, name) for name in modelled.things] for one in modelled.attributes),
+        ]
         rows = pa.table([pa.array(some, one.type) for some, one in zip(cells, types, strict=True)], pa.schema(types))
         connection.execute(f"COPY {THING} FROM $rows", {"rows": rows})
         for relation, pairs in modelled.relationships.items():
@@ -275,10 +282,13 @@ def tables(modelled: Modelled) -> Iterator[tuple[str, Sequence[tuple[Any, ...]]]
     columns = [f'"{name}" {"BIGINT" if name in modelled.whole else "VARCHAR"}' for name in plain]
     columns += [f'"{name}" VARCHAR' for name in single]
     yield f"CREATE TABLE {THING} (name VARCHAR PRIMARY KEY, {', '.join(columns)})", [()]
-    yield _insert(THING, 1 + len(columns)), [
-        (name, *(modelled.cell(one, name) for one in plain), *(some.get(name) for some in single.values()))
-        for name in modelled.things
-    ]
+    yield (
+        _insert(THING, 1 + len(columns)),
+        [
+            (name, *(modelled.cell(one, name) for one in plain), *(some.get(name) for some in single.values()))
+            for name in modelled.things
+        ],
+    )
     for name in pairs.keys() - single.keys():
         target, key = (f"_{name}", "value") if name in modelled.several else (THING, "name")
         if name in modelled.several:
@@ -304,14 +314,16 @@ def sqlite(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
 @contextmanager
 def duckdb(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     if importlib.util.find_spec("duckdb") is None:
-        raise KgwalkError("duckdb is not installed; pip install 'kgwalk[duckdb]'")
+        raise NotInstalled("duckdb is not installed; pip install 'kgwalk[duckdb]'")
     import duckdb as package
     import pyarrow as pa
 
     with closing(package.connect(str(folder / "world.duckdb"))) as database:
         for statement, rows in tables(Modelled.of(store)):
             if statement.startswith("INSERT"):  # row by row it takes minutes
-                given = pa.table([pa.array(column) for column in zip(*rows, strict=True)], [*map(str, range(len(rows[0])))])
+                given = pa.table(
+                    [pa.array(column) for column in zip(*rows, strict=True)], [*map(str, range(len(rows[0])))]
+                )
                 table = statement.split('"')[1]
                 database.execute(f'INSERT INTO "{table}" SELECT * FROM given')
                 del given

@@ -581,7 +581,7 @@ def test_pages_give_everything_once(films: Server, page: int) -> None:
 
 def test_match_streams_pages(server: Server) -> None:
     with SparqlGraph(server.url, client=CLIENT, page=2) as graph:
-        facts = graph.match()
+        facts = graph.match(relation="starring")
         next(facts)
         assert [query[-8:] for query in server.queries if "?h ?r ?t WHERE" in query] == ["OFFSET 0"]
         next(facts)

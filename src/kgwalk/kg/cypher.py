@@ -14,19 +14,23 @@ thousand as for one, and keep the answers for the calls that follow. It does not
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgwalk.kg.cypher_nodes import LONGEST_ASKED, Card, Node, NodeNames, batches
+from kgwalk.kg.cypher_nodes import BATCH, LONGEST_ASKED, Card, Node, NodeNames
 from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Dates, quoted, readings, sendable, texts
 from kgwalk.kg.find import LEAST_SCORE
-from kgwalk.kg.graph import ClosedAtEnd, LruCache, TimeWindow, find_among
+from kgwalk.kg.graph import ClosedAtEnd, LruCache, RelationEnds, TimeWindow, batches, find_among
+from kgwalk.kg.names import name_hash
 from kgwalk.kg.sparql_names import rank
 from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
 
-FEW = 200  # neighbours that are all read where fewer are asked for; hubs have more
+FEW = (
+    1000  # neighbours that are all read where fewer are asked for, and that are ordered by their facts; hubs have more
+)
 MOST_DATES = 3  # properties of a relationship that say when
 
 Way = tuple[str, bool]  # a relation, and whether it leaves
@@ -93,7 +97,10 @@ class CypherGraph(ClosedAtEnd):
         self._kinds = set(self.schema.kinds)
         self._relations: LruCache[tuple[str, bool], list[str]] = LruCache(cache)
         self._neighbors: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)
-        self._some: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)  # of hubs, the first of their neighbours
+        self._some: LruCache[tuple[str, str, bool], Neighbors] = LruCache(
+            cache
+        )  # of hubs, the first of their neighbours
+        self._degrees: LruCache[Any, int] = LruCache(cache)  # by a node's id, how many facts it has
         self._uses: LruCache[str, frozenset[str]] = LruCache(cache)  # by a value, the properties that have it
         self._met: LruCache[str, frozenset[str]] = LruCache(cache)  # the same, of those that were shown
 
@@ -124,6 +131,56 @@ class CypherGraph(ClosedAtEnd):
         counts = {"nodes": self.schema.nodes, "relationships": edges, "relations": relations}
         return {"address": self._engine.shown, **counts, "timed": self.timed, **self.schema.note()}
 
+    def relation_ends(self, most: int, looked_at: int, shown: int) -> list[RelationEnds]:
+        """Of each relation a look at so many facts, and some of its ends, in two queries; nothing where there are more
+        relations than `most`.
+        """
+        relations = [name for name in self.schema.relations() if name != self.schema.is_a]
+        if not relations or len(relations) > most:
+            return []
+        ways = {
+            name: [
+                *([(f"MATCH (n)-[r:{quoted(name)}]->(m)", "")] if name in self._types else []),
+                *(
+                    (f"MATCH (n:{quoted(label)}) WHERE n.{quoted(name)} IS NOT NULL", f"n.{quoted(name)}")
+                    for label in self._properties.get(name, ())
+                ),
+            ]
+            for name in relations
+        }
+        parts = [(at, match, value) for at, name in enumerate(relations) for match, value in ways[name]]
+        nothing, counts = ["null"] * self._nodes.width, Counter[tuple[int, str]]()
+        counted, some = list[str](), list[str]()
+        for at, match, value in parts:
+            # of a value its node is `n`: some databases refuse a variable that is not there
+            with_ = f"{match} WITH n, {value} AS v" if value else f"{match} WITH n, m"
+            tail = "v" if value else "m"
+            counted.append(
+                f"{with_} LIMIT {looked_at} "
+                f"RETURN {at} AS at, count(DISTINCT n) AS heads, count(DISTINCT {tail}) AS tails"
+            )
+            ending = [*nothing, "v"] if value else [*self._nodes.card("m"), "null"]
+            columns = [str(at), *self._nodes.card("n"), *ending]
+            said = ", ".join(f"{one} AS c{number}" for number, one in enumerate(columns))
+            some.append(f"{with_} LIMIT {shown} RETURN {said}")
+        for at, heads, tails in self._engine.union(counted):
+            counts[at, "heads"] += heads
+            counts[at, "tails"] += tails
+        ends: dict[int, tuple[dict[str, None], dict[str, None]]] = {at: ({}, {}) for at in range(len(relations))}
+        rows = self._engine.union(some)
+        width = self._nodes.width
+        heads_ = self._nodes.show([self._nodes.read(row[1:]) for row in rows])
+        nodes = iter(
+            self._nodes.show([self._nodes.read(row[1 + width :]) for row in rows if row[1 + width] is not None])
+        )
+        for row, head in zip(rows, heads_, strict=True):
+            ends[row[0]][0][head] = None
+            ends[row[0]][1].update(dict.fromkeys(texts(row[-1]) if row[1 + width] is None else [next(nodes)]))
+        return [
+            RelationEnds(name, counts[at, "heads"], counts[at, "tails"], list(ends[at][0]), list(ends[at][1]))
+            for at, name in enumerate(relations)
+        ]
+
     # The Graph protocol
 
     def __contains__(self, entity: object) -> bool:
@@ -141,7 +198,7 @@ class CypherGraph(ClosedAtEnd):
         return list(found)
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As in the protocol, in alphabetical order; of a hub, some `limit` of its neighbours."""
+        """As in the protocol, those first that have most facts; of a hub some `limit` of its neighbours."""
         found = self._neighbors.get((entity, relation, out))
         some = self._some.get((entity, relation, out)) if found is None and limit is not None else None
         if some is not None and limit is not None and limit <= len(some.names):
@@ -199,7 +256,7 @@ class CypherGraph(ClosedAtEnd):
     def fetch_relations(self, names: Iterable[str], *, out: bool) -> None:
         """Make `relations` of these names ready."""
         missing = [name for name in dict.fromkeys(names) if self._relations.get((name, out)) is None]
-        for some in batches(missing):
+        for some in batches(missing, BATCH):
             nodes = self._nodes.nodes(some)
             found: dict[str, set[str]] = {name: set() for name in some if name in nodes or name in self._kinds}
             if nodes:
@@ -220,9 +277,10 @@ class CypherGraph(ClosedAtEnd):
         """Make `neighbors` of these names along a relation ready; UnknownRelation if it is none."""
         self._check(relation)
         missing = [name for name in dict.fromkeys(names) if self._neighbors.get((name, relation, out)) is None]
-        for some in batches(missing):
-            for name, others in self._ask(some, relation, out).items():
-                self._neighbors.put((name, relation, out), self._listed(others), weight=len(others))
+        for some in batches(missing, BATCH):
+            found = self._ask(some, relation, out)
+            for name, listed in zip(found, self._listed(list(found.values())), strict=True):
+                self._neighbors.put((name, relation, out), listed, weight=len(listed.names))
 
     def fetch_some(self, names: Iterable[str], ways: Iterable[Way], limit: int) -> None:
         """Make `neighbors` with this limit, of these names along each of these relations, ready: one query counts, one
@@ -233,7 +291,9 @@ class CypherGraph(ClosedAtEnd):
         keys: list[tuple[str, str, bool]] = []
         asked: list[_Facts] = []
         for relation, out in dict.fromkeys(ways):
-            missing = [name for name in known if self.has_relation(relation) and not self._has(name, relation, out, limit)]
+            missing = [
+                name for name in known if self.has_relation(relation) and not self._has(name, relation, out, limit)
+            ]
             keys += [(name, relation, out) for name in missing]
             asked += self._facts_of(missing, {name: nodes[name] for name in missing if name in nodes}, relation, out)
         totals, parts = dict[tuple[str, str, bool], int](), list[_Facts]()
@@ -248,12 +308,11 @@ class CypherGraph(ClosedAtEnd):
         for part, name, others, time in self._told(parts):
             for other in others:
                 found[name, *part.way].setdefault(other, []).extend([time] if time else [])
-        for key, others in found.items():
-            listed = self._listed(others)
+        for key, listed in zip(found, self._listed(list(found.values())), strict=True):
             if key in totals:
-                self._some.put(key, Neighbors(listed.names, totals[key], listed.times), weight=len(others))
+                self._some.put(key, Neighbors(listed.names, totals[key], listed.times), weight=len(listed.names))
             else:
-                self._neighbors.put(key, listed, weight=len(others))
+                self._neighbors.put(key, listed, weight=len(listed.names))
 
     def _has(self, name: str, relation: str, out: bool, limit: int) -> bool:
         """Whether so many neighbours of a name were fetched, or all."""
@@ -296,7 +355,7 @@ class CypherGraph(ClosedAtEnd):
         found = {name: self._uses.get(name) for name in asked}
         unknown = [name for name, uses in found.items() if uses is None]
         new: dict[str, set[str]] = {name: set() for name in unknown}
-        for some in batches(unknown):
+        for some in batches(unknown, BATCH):
             properties = list(self._properties)
             parts, given = list[str](), dict[str, list[Any]]()
             for at, name in enumerate(properties):
@@ -391,7 +450,7 @@ class CypherGraph(ClosedAtEnd):
         return found
 
     def _facts_of(self, names: Sequence[str], nodes: Mapping[str, Node], relation: str, out: bool) -> list[_Facts]:
-        """The facts of names, of which some are nodes, along a relation; but for the labels of nodes, which are known."""
+        """The facts of names, of which some are nodes, along a relation; not the labels of nodes, which are known."""
         found: list[_Facts] = []
         id_ = self._engine.node_id("n")
         if nodes and relation in self._types:
@@ -427,10 +486,34 @@ class CypherGraph(ClosedAtEnd):
         self.fetch_some([entity], [(relation, out)], limit)
         return self._neighbors.get((entity, relation, out)) or self._some.get((entity, relation, out))
 
-    def _listed(self, others: Mapping[str, list[str]]) -> Neighbors:
-        names = sorted(others)
-        times = [sorted(dict.fromkeys(others[name])) for name in names] if self.timed else None
-        return Neighbors(names, len(names), times)
+    def _listed(self, lists: Sequence[Mapping[str, list[str]]]) -> list[Neighbors]:
+        """Names with their dates as neighbours, in the order that a store has: those first that have most facts, then
+        by their hashes. Facts are counted where there are several nodes, but no more than FEW; others come by name.
+        """
+        several = dict.fromkeys(name for others in lists if 1 < len(others) <= FEW for name in others)
+        degrees = self._degrees_of(several)
+
+        def place(name: str) -> tuple[int, int]:
+            return -degrees.get(name, 0), name_hash(name.encode())
+
+        found = []
+        for others in lists:
+            names = sorted(others, key=place if len(others) <= FEW else None)
+            times = [sorted(dict.fromkeys(others[name])) for name in names] if self.timed else None
+            found.append(Neighbors(names, len(names), times))
+        return found
+
+    def _degrees_of(self, names: Iterable[str]) -> dict[str, int]:
+        """How many facts the nodes of these names have."""
+        nodes = self._nodes.nodes(names)
+        known = {node.id: self._degrees.get(node.id) for node in nodes.values()}
+        id_, filled = self._engine.node_id("n"), self._engine.filled("n", self._properties)
+        for some in batches([one for one, degree in known.items() if degree is None], BATCH):
+            query = f"MATCH (n) WHERE {id_} IN $ids OPTIONAL MATCH (n)-[r]-() RETURN {id_}, {filled}, count(r)"
+            for node, properties, count in self._engine.rows(query, ids=some):
+                known[node] = count + len(self._properties.keys() & set(properties))
+                self._degrees.put(node, known[node] or 0)
+        return {name: known[node.id] or 0 for name, node in nodes.items()}
 
     # Facts
 
@@ -467,18 +550,18 @@ class CypherGraph(ClosedAtEnd):
         id_, some = self._engine.node_id("n"), dict[Any, str]()
         if relation in self._types:
             dates = self.schema.types[relation]
-            parts.append(_Facts(f"MATCH (n)-[r:{quoted(relation)}]->(m)", id_, some, {}, dates=dates))
+            parts.append(_Facts(f"MATCH (n)-[r:{quoted(relation)}]->(m)", id_, some, dates=dates))
         if relation in self._properties:
             value = f"n.{quoted(relation)}"
-            parts.append(_Facts(f"MATCH (n) WHERE {value} IS NOT NULL", id_, some, {}, value=value))
+            parts.append(_Facts(f"MATCH (n) WHERE {value} IS NOT NULL", id_, some, value=value))
         if relation == self.schema.is_a:
-            parts.append(_Facts("MATCH (n)", id_, some, {}, value=self._engine.labels_of("n")))
+            parts.append(_Facts("MATCH (n)", id_, some, value=self._engine.labels_of("n")))
         width = self._nodes.width
         for part in parts:
             ends = [part.value] if part.value else self._nodes.card("m")
             columns = [*self._nodes.card("n"), *ends, *(f"r.{quoted(name)}" for name in part.dates.names())]
             query = f"{part.match} RETURN {', '.join(f'{one} AS c{at}' for at, one in enumerate(columns))}"
-            for rows in batches(self._engine.stream(query)):
+            for rows in batches(self._engine.stream(query), BATCH):
                 heads = [self._nodes.read(row) for row in rows]
                 tails = [] if part.value else [self._nodes.read(row[width:]) for row in rows]
                 shown = self._nodes.show([*heads, *tails])

@@ -7,21 +7,26 @@ Facts are the triples of the endpoint's default graph, without labels (they are 
 nodes and quoted triples (they have no name that could be given back). A literal is shown by its text, whatever its type
 or language; a literal and an entity of one name are one node, as in a table of names.
 
-What it does not do: dates of facts, inference, and neighbours by degree (they are sorted by IRI). It does not notice
-changes: replies are cached while the graph is open. `sparql_client` sends the queries, `sparql_names` names things.
+A set of names is asked for at once: `fetch_names`, `fetch_relations`, `fetch_neighbors` and `fetch_some` take as many
+queries for a hundred as for one, and keep the answers for the calls that follow.
+
+What it does not do: dates of facts, and inference. It does not notice changes: replies are cached while the graph is
+open. `sparql_client` sends the queries, `sparql_names` names things.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import httpx
 
-from kgwalk.kg.graph import ClosedAtEnd, LruCache
+from kgwalk.kg.graph import ClosedAtEnd, LruCache, RelationEnds, batches
+from kgwalk.kg.names import name_hash
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Endpoint,
@@ -36,10 +41,13 @@ from kgwalk.kg.sparql_client import (
     render,
     values,
 )
-from kgwalk.kg.sparql_names import TermKind, TermNames, rank
-from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownName, UnknownRelation
+from kgwalk.kg.sparql_names import BATCH, TermKind, TermNames, rank
+from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownName, UnknownRelation
+
+log = logging.getLogger(__name__)
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+FEW = 1000  # neighbours that are all read where fewer are asked for, and that are ordered by their facts
 MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
 
 _DIRECT_CLAIM = "<http://wikiba.se/ontology#directClaim>"
@@ -117,6 +125,10 @@ class SparqlGraph(ClosedAtEnd):
         self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
         self._literals: LruCache[str, list[Term]] = LruCache(cache)
         self._literals_lock = threading.Lock()
+        self._tails: LruCache[str, bool] = LruCache(cache)  # texts that were looked up together: whether they are tails
+        self._around: LruCache[tuple[str, bool], list[str]] = LruCache(cache)
+        self._near: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)
+        self._degrees: LruCache[str, int] = LruCache(cache)
         self._catalogue: dict[str, str] | None = None
 
     def close(self) -> None:
@@ -136,6 +148,8 @@ class SparqlGraph(ClosedAtEnd):
         return self._relations.resolve(relation) is not None
 
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        if (ready := self._around.get((entity, out))) is not None:
+            return list(ready)
         terms = self._known_node(entity).terms(head=out)
         if not terms:
             return []
@@ -144,24 +158,28 @@ class SparqlGraph(ClosedAtEnd):
         return sorted(set(self._relations.show(row["r"].value for rows in pages for row in rows).values()))
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As in the protocol, but sorted by IRI or literal text, since the endpoint keeps no degrees."""
+        """As in the protocol, those first that have most facts; of a hub the first by IRI, and more than FEW by IRI."""
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}, less than none")
+        ready = self._near.get((entity, relation, out))
+        if ready is not None and len(ready.names) >= (ready.total if limit is None else min(limit, ready.total)):
+            return Neighbors(ready.names[:limit], ready.total)
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
         if not terms:
             return Neighbors([], 0)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
-        names: dict[str, None] = {}  # each once: literals of several types may have the same text
+        found: dict[str, Term] = {}  # each name once: literals of several types may have the same text
         if limit != 0:
             for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
-                names |= dict.fromkeys(self._shown([row[other] for row in rows]))
-                if limit is not None and len(names) >= limit:
+                ends = [row[other] for row in rows]
+                found |= dict(zip(self._shown(ends), ends, strict=True))
+                if limit is not None and len(found) >= limit:
                     break
             else:
-                return Neighbors(list(names), len(names))
+                return Neighbors(self._ordered([found])[0], len(found))
         total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
-        return Neighbors(list(names)[:limit], total)
+        return Neighbors(self._ordered([found])[0][:limit], total)
 
     def match(
         self,
@@ -171,7 +189,7 @@ class SparqlGraph(ClosedAtEnd):
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """As in the protocol, a page at a time, sorted by IRI.
+        """As in the protocol, a page at a time, sorted by IRI. All facts come relation by relation.
 
         With few names given, the endpoint has much to sort and may give up.
         """
@@ -183,6 +201,9 @@ class SparqlGraph(ClosedAtEnd):
             return iter(())
         if heads == [] or limit == 0:  # a literal is the head of nothing
             return iter(())
+        if heads is relations is tails is None and len(every := self._listed()) < MOST_RELATIONS:
+            each = (self._facts(self._where(relations=[iri(one)]), limit) for one in sorted(every))
+            return itertools.islice(itertools.chain.from_iterable(each), limit)
         return itertools.islice(self._facts(self._where(heads, relations, tails), limit), limit)
 
     def find(self, text: str, k: int = 5) -> list[Found]:
@@ -202,13 +223,204 @@ class SparqlGraph(ClosedAtEnd):
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         """As in the protocol, over all relations; they are fetched once, at most MOST_RELATIONS."""
-        if self._catalogue is None:
-            self._catalogue = self._all_relations()
-        found = rank(text, self._catalogue, k)
+        found = rank(text, self._listed(), k)
         named = self._relations.resolve(text)
         if named:
             found = [(named, 1.0, "exact"), *(one for one in found if one[0] != named)][:k]
         return _found(found, self._relations)
+
+    def relation_ends(self, most: int, looked_at: int, shown: int) -> list[RelationEnds]:
+        """Of each relation a look at so many facts, and some of its ends; nothing where there are more relations than
+        `most`, or the endpoint takes too long to tell. A query lists them, one counts, and two give the ends.
+        """
+        try:
+            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._where()} LIMIT {most + 1}")
+            relations = sorted(row["r"].value for row in rows)
+            if not relations or len(relations) > most:
+                return []
+            of_each = [self._where(relations=[iri(one)]) for one in relations]
+            counts = [
+                f"{{ SELECT ?r (COUNT(DISTINCT ?h) AS ?hs) (COUNT(DISTINCT ?t) AS ?ts) WHERE "
+                f"{{ {{ SELECT ?h ?r ?t {where} LIMIT {looked_at} }} }} GROUP BY ?r }}"
+                for where in of_each
+            ]
+            counted = self._endpoint.select(f"SELECT ?r ?hs ?ts WHERE {{ {' UNION '.join(counts)} }}")
+            some: dict[str, dict[str, list[str]]] = {}
+            for end in ("h", "t"):
+                parts = [f"{{ SELECT DISTINCT ?r ?{end} {where} LIMIT {shown} }}" for where in of_each]
+                rows = self._endpoint.select(f"SELECT ?r ?{end} WHERE {{ {' UNION '.join(parts)} }}")
+                for row, name in zip(rows, self._shown([row[end] for row in rows]), strict=True):
+                    some.setdefault(row["r"].value, {"h": [], "t": []})[end].append(name)
+        except RemoteError as error:
+            log.warning("no kinds are listed: %s", error)
+            return []
+        names = self._relations.show(relations)
+        return [
+            RelationEnds(
+                names[one := row["r"].value], int(row["hs"].value), int(row["ts"].value), some[one]["h"], some[one]["t"]
+            )
+            for row in counted
+        ]
+
+    # Many at once: what is fetched is kept for the calls that follow
+
+    def fetch_names(self, names: Iterable[str]) -> None:
+        """Look up whether these are entities."""
+        self._nodes(names)
+
+    def fetch_relations(self, names: Iterable[str], *, out: bool) -> None:
+        """Make `relations` of these names ready."""
+        for some in batches([name for name in dict.fromkeys(names) if self._around.get((name, out)) is None], BATCH):
+            nodes = self._nodes(some)
+            found: dict[str, set[str]] = {name: set() for name in nodes}
+            here = "h" if out else "t"
+            owners = _owners(nodes, out)
+            if owners:
+                for rows in self._endpoint.pages(
+                    f"SELECT DISTINCT ?{here} ?r {self._around_terms(owners, out)}", f"STR(?{here}) STR(?r)"
+                ):
+                    for row in rows:
+                        for name in _owned(owners, row[here]):
+                            found.setdefault(name, set()).add(row["r"].value)
+            shown = self._relations.show({one for those in found.values() for one in those})
+            for name, those in found.items():
+                self._around.put((name, out), sorted({shown[one] for one in those}), weight=len(those))
+
+    def fetch_neighbors(self, names: Iterable[str], relation: str, *, out: bool) -> None:
+        """Make `neighbors` of these names along a relation ready; UnknownRelation if it is none."""
+        by = [self._known_relation(relation)]
+        missing = [name for name in dict.fromkeys(names) if not self._has(name, relation, out, None)]
+        for some in batches(missing, BATCH):
+            nodes = self._nodes(some)
+            owners = _owners(nodes, out)
+            query = self._read(owners, [iri(one) for one in by], out) if owners else ""
+            self._keep(query, owners, [(name, relation) for name in nodes], out, {})
+
+    def fetch_some(self, names: Iterable[str], ways: Iterable[tuple[str, bool]], limit: int) -> None:
+        """Make `neighbors` with this limit, of these names along each of these relations, ready. For each direction one
+        query counts, and one reads all neighbours of those that have few, and of each hub the first by IRI.
+        """
+        nodes, ways = self._nodes(names), list(dict.fromkeys(ways))
+        for out in (True, False):
+            by = {one: thing for one, leaves in ways if leaves == out and (thing := self._relations.resolve(one))}
+            missing = {(name, one) for name in nodes for one in by if not self._has(name, one, out, limit)}
+            owners = _owners({name: nodes[name] for name, _ in sorted(missing)}, out)
+            by = {one: thing for one, thing in by.items() if any(asked == one for _, asked in missing)}
+            if owners and by:
+                self._fetch_counted(owners, by, missing, out, limit)
+            for name, one in missing if not owners else ():
+                self._near.put((name, one, out), Neighbors([], 0))
+
+    def _fetch_counted(
+        self,
+        owners: Mapping[Term, list[str]],
+        by: Mapping[str, str],
+        asked: Collection[tuple[str, str]],
+        out: bool,
+        limit: int,
+    ) -> None:
+        here, other = ("h", "t") if out else ("t", "h")
+        where = self._around_terms(owners, out, map(iri, by.values()))
+        rows = self._endpoint.select(f"SELECT ?{here} ?r (COUNT(DISTINCT ?{other}) AS ?n) {where} GROUP BY ?{here} ?r")
+        called = {thing: one for one, thing in by.items()}
+        few: dict[str, list[Term]] = {}
+        parts: list[str] = []
+        totals: dict[tuple[str, str], int] = {}
+        for row in rows:
+            thing, count = row["r"].value, int(row["n"].value)
+            if count <= max(FEW, limit):
+                few.setdefault(thing, []).append(row[here])
+                continue
+            parts.append(f"{{ {self._read([row[here]], [iri(thing)], out)} ORDER BY STR(?{other}) LIMIT {limit} }}")
+            for name in _owned(owners, row[here]):
+                totals[name, called[thing]] = count
+        alike: dict[tuple[Term, ...], list[Term]] = {}  # relations of the same things stand in one part
+        for thing, terms in few.items():
+            alike.setdefault(tuple(sorted(terms)), []).append(iri(thing))
+        parts += [f"{{ {self._read(terms, things, out)} }}" for terms, things in alike.items()]
+        query = f"SELECT ?h ?r ?t WHERE {{ {' UNION '.join(parts)} }}" if parts else ""
+        self._keep(query, owners, asked, out, totals)
+
+    def _keep(
+        self,
+        query: str,
+        owners: Mapping[Term, list[str]],
+        asked: Iterable[tuple[str, str]],
+        out: bool,
+        totals: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Keep what a query of facts gives as the neighbours of names along relations."""
+        here, other = ("h", "t") if out else ("t", "h")
+        found: dict[tuple[str, str], dict[str, Term]] = {key: {} for key in asked}
+        for rows in self._endpoint.pages(query, f"STR(?{here}) STR(?r) STR(?{other})") if query else ():
+            shown, by = self._shown([row[other] for row in rows]), self._relations.show(row["r"].value for row in rows)
+            for row, name in zip(rows, shown, strict=True):
+                for owner in _owned(owners, row[here]):
+                    if (others := found.get((owner, by[row["r"].value]))) is not None:
+                        others[name] = row[other]
+        for (owner, relation), names in zip(found, self._ordered(list(found.values())), strict=True):
+            total = max(totals.get((owner, relation), 0), len(names))
+            self._near.put((owner, relation, out), Neighbors(names, total), weight=len(names))
+
+    def _has(self, name: str, relation: str, out: bool, limit: int | None) -> bool:
+        """Whether so many neighbours of a name are ready, or all."""
+        ready = self._near.get((name, relation, out))
+        return ready is not None and len(ready.names) >= (ready.total if limit is None else min(limit, ready.total))
+
+    def _around_terms(self, terms: Iterable[Term], out: bool, relations: Iterable[Term] | None = None) -> str:
+        by = None if relations is None else list(relations)
+        return self._where(list(terms), by) if out else self._where(None, by, list(terms))
+
+    def _read(self, terms: Iterable[Term], relations: Iterable[Term], out: bool) -> str:
+        return f"SELECT DISTINCT ?h ?r ?t {self._around_terms(terms, out, relations)}"
+
+    def _ordered(self, lists: Sequence[Mapping[str, Term]]) -> list[list[str]]:
+        """The names of each list as a store has them: those first that have most facts, then by their hashes. Facts are
+        counted where a list has several things, but no more than FEW; not on a Wikibase, where a class has millions.
+        """
+        counted = [not self._wikibase and 1 < len(some) <= FEW for some in lists]
+        terms = [term for some, count in zip(lists, counted, strict=True) if count for term in some.values()]
+        things = {term.value for term in terms if term.kind == "uri" and is_iri(term.value)}
+        degrees = {thing: self._degrees.get(thing) for thing in things}
+        for new in batches([thing for thing, degree in degrees.items() if degree is None], BATCH):
+            leaves, arrives = self._fact(head="?x", tail="?o"), self._fact(head="?o", tail="?x")
+            rows = self._endpoint.select(
+                f"SELECT ?x (COUNT(*) AS ?n) WHERE {{ {values('?x', map(iri, sorted(new)))} "
+                f"{{ {leaves} }} UNION {{ {arrives} }} }} GROUP BY ?x"
+            )
+            degrees |= dict.fromkeys(new, 0) | {row["x"].value: int(row["n"].value) for row in rows}
+            for thing in new:
+                self._degrees.put(thing, degrees[thing] or 0)
+
+        def place(name: str, term: Term) -> tuple[int, int]:
+            return -(degrees.get(term.value) or 0), name_hash(name.encode("utf-8", "surrogatepass"))
+
+        return [
+            [name for name, _ in sorted(some.items(), key=lambda item: place(*item))] if count else list(some)
+            for some, count in zip(lists, counted, strict=True)
+        ]
+
+    def _nodes(self, names: Iterable[str]) -> dict[str, _Node]:
+        """What these names mean, of those that are entities."""
+        wanted = [name for name in dict.fromkeys(names) if can_render(literal(name))]
+        entities = self._entities.resolve_all(wanted)
+        rest = [name for name in wanted if name not in entities and not self._literals.get(name)]
+        unknown = [name for name in rest if self._tails.get(name) is None]
+        for some in batches(unknown, BATCH):
+            terms = [term for name in some for term in readings(name, self._lang)]
+            query = f"SELECT DISTINCT ?t {self._where(tails=terms)}"
+            there = {row["t"].value for rows in self._endpoint.pages(query, "STR(?t)") for row in rows}
+            for name in some:
+                self._tails.put(name, name in there)
+        found: dict[str, _Node] = {}
+        for name in wanted:
+            shown = self._literals.get(name) or []
+            literals = list(dict.fromkeys(shown + readings(name, self._lang)))
+            if (entity := entities.get(name)) is not None:
+                found[name] = _Node([iri(entity)], literals)
+            elif shown or self._tails.get(name):
+                found[name] = _Node([], literals)
+        return found
 
     def _fact(self, head: str = "?h", relation: str = "?r", tail: str = "?t") -> str:
         """The pattern of one fact, over three variables."""
@@ -262,7 +474,8 @@ class SparqlGraph(ClosedAtEnd):
         literals = list(dict.fromkeys(shown + readings(name, self._lang)))
         if entity is not None:
             return _Node([iri(entity)], literals)
-        return _Node([], literals) if shown or self._any_tail(literals) else None
+        known = self._tails.get(name)
+        return _Node([], literals) if shown or (self._any_tail(literals) if known is None else known) else None
 
     def _any_tail(self, literals: Sequence[Term]) -> bool:
         return bool(self._endpoint.select(f"SELECT ?h {self._where(tails=literals)} LIMIT 1"))
@@ -279,6 +492,11 @@ class SparqlGraph(ClosedAtEnd):
             raise UnknownRelation(name, self._relations.near(name))
         return relation
 
+    def _listed(self) -> dict[str, str]:
+        if self._catalogue is None:
+            self._catalogue = self._all_relations()
+        return self._catalogue
+
     def _all_relations(self) -> dict[str, str]:
         """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
         # A Wikibase lists its properties; any other endpoint must look through its facts.
@@ -291,6 +509,20 @@ class SparqlGraph(ClosedAtEnd):
                 break
         named = self._relations.show(found)
         return {one: _words(local_part(one)) if one.endswith(name) else name for one, name in named.items()}
+
+
+def _owners(nodes: Mapping[str, _Node], out: bool) -> dict[Term, list[str]]:
+    """The terms of some names, and whose they are."""
+    owners: dict[Term, list[str]] = {}
+    for name, node in nodes.items():
+        for term in node.terms(head=out):
+            owners.setdefault(term, []).append(name)
+    return owners
+
+
+def _owned(owners: Mapping[Term, list[str]], term: Term) -> list[str]:
+    """Whose a term of a reply is: an endpoint may give a literal back in another type than it was asked for."""
+    return owners.get(term) or ([term.value] if term.kind == "literal" else [])
 
 
 def _words(local: str) -> str:
