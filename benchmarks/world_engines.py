@@ -194,11 +194,16 @@ def bolt(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     try:
         server.ready()
         server.command("create database world")
-        for text in (f"CREATE VERTEX TYPE {THING}", f"CREATE PROPERTY {THING}.name STRING"):
-            server.command(text, "command/world", language="sql")
-        server.command(f"CREATE INDEX ON {THING} (name) UNIQUE", "command/world", language="sql")
+        server.command(f"CREATE VERTEX TYPE {THING}", "command/world", language="sql")
+        modelled = Modelled.of(store)
+        for name in ["name", *modelled.attributes]:  # as docs/guides/stores.md advises: a walk looks for values
+            if name not in modelled.several:
+                kind = "LONG" if name in modelled.whole else "STRING"
+                server.command(f"CREATE PROPERTY {THING}.{name} {kind}", "command/world", language="sql")
+                unique = "UNIQUE" if name == "name" else "NOTUNIQUE"
+                server.command(f"CREATE INDEX ON {THING} ({name}) {unique}", "command/world", language="sql")
         address = f"bolt://127.0.0.1:{server.bolt}"
-        _fill(address, Modelled.of(store))
+        _fill(address, modelled)
         with (
             patch.dict(os.environ, {"NEO4J_USERNAME": "root", "NEO4J_PASSWORD": PASSWORD}),
             open_bolt(f"{address}/world") as graph,

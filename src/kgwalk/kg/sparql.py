@@ -238,16 +238,16 @@ class SparqlGraph(ClosedAtEnd):
             relations = sorted(row["r"].value for row in rows)
             if not relations or len(relations) > most:
                 return []
-            of_each = [self._where(relations=[iri(one)]) for one in relations]
-            counts = [
+            wheres = [self._where(relations=[iri(one)]) for one in relations]
+            counting = [
                 f"{{ SELECT ?r (COUNT(DISTINCT ?h) AS ?hs) (COUNT(DISTINCT ?t) AS ?ts) WHERE "
                 f"{{ {{ SELECT ?h ?r ?t {where} LIMIT {looked_at} }} }} GROUP BY ?r }}"
-                for where in of_each
+                for where in wheres
             ]
-            counted = self._endpoint.select(f"SELECT ?r ?hs ?ts WHERE {{ {' UNION '.join(counts)} }}")
+            counted = self._endpoint.select(f"SELECT ?r ?hs ?ts WHERE {{ {' UNION '.join(counting)} }}")
             some: dict[str, dict[str, list[str]]] = {}
             for end in ("h", "t"):
-                parts = [f"{{ SELECT DISTINCT ?r ?{end} {where} LIMIT {shown} }}" for where in of_each]
+                parts = [f"{{ SELECT DISTINCT ?r ?{end} {where} LIMIT {shown} }}" for where in wheres]
                 rows = self._endpoint.select(f"SELECT ?r ?{end} WHERE {{ {' UNION '.join(parts)} }}")
                 for row, name in zip(rows, self._shown([row[end] for row in rows]), strict=True):
                     some.setdefault(row["r"].value, {"h": [], "t": []})[end].append(name)
@@ -255,12 +255,12 @@ class SparqlGraph(ClosedAtEnd):
             log.warning("no kinds are listed: %s", error)
             return []
         names = self._relations.show(relations)
-        return [
-            RelationEnds(
-                names[one := row["r"].value], int(row["hs"].value), int(row["ts"].value), some[one]["h"], some[one]["t"]
-            )
-            for row in counted
-        ]
+        told = []
+        for row in counted:
+            thing, of_each_end = row["r"].value, some.get(row["r"].value, {"h": [], "t": []})
+            counts = int(row["hs"].value), int(row["ts"].value)
+            told.append(RelationEnds(names[thing], *counts, of_each_end["h"], of_each_end["t"]))
+        return sorted(told, key=lambda one: one.relation)
 
     # Many at once: what is fetched is kept for the calls that follow
 

@@ -27,7 +27,7 @@ from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Batched, Graph, HasClasses, HasRelationEnds, RelationEnds
 from kgwalk.kg.names import normalise, singular, split_words
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import Triple, UnknownName
+from kgwalk.types import KgwalkError, Triple, UnknownName
 from kgwalk.walk.name_lookup import (
     ALIKE,
     ALIKE_LETTERS,
@@ -51,6 +51,7 @@ OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer co
 THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
 MOST_RELATIONS, FACTS_LOOKED_AT = 200, 2000  # of a graph elsewhere; with more relations it has too many kinds to list
+MOST_READ = 100_000  # facts of a graph elsewhere that are read for all of a kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 OWN_VALUES = 0.7  # the share of values that are one thing's alone from which on they make no kind
 LONGEST = 4  # words of a kind's name
@@ -109,6 +110,11 @@ class Kind:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)
             except UnknownName:
                 return []
+        if not isinstance(graph, StoredGraph):
+            facts = list(islice(graph.match(relation=None if self.how == ALL else self.relation), MOST_READ + 1))
+            if len(facts) > MOST_READ:
+                raise KgwalkError(f"there are more than {MOST_READ:,} facts to read for all of the kind {self.name!r}")
+            return list(dict.fromkeys(fact.tail if self.how == TAILS else fact.head for fact in facts))
         if self.how == ALL:
             if type(graph) is StoredGraph:
                 return graph.store.entity.several(np.flatnonzero(np.diff(graph.store.out.groups_array)).tolist())
@@ -253,6 +259,14 @@ def kinds_of(graph: Graph) -> KnownKinds:
         looked_at = [_StoredEnds(graph.store, number, ends) for number in relations]
         known = _KINDS[graph.store if whole else graph] = _by_name(_listed(looked_at))
     return known
+
+
+def can_be_all(kind: Kind, graph: Graph) -> bool:
+    """Whether a walk can start from all of a kind: of a graph elsewhere only of one that it tells."""
+    if isinstance(graph, StoredGraph) or kind.how == OF_TYPE:
+        return True
+    told = kinds_of(graph).values()
+    return kind in (EVERYTHING, *told) and bool(told) and all(one.how != OF_TYPE for one in told)
 
 
 def _by_name(kinds: Iterable[Kind]) -> KnownKinds:
