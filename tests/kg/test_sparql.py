@@ -388,7 +388,7 @@ def test_kinds_that_no_class_says_are_told_by_relations() -> None:
         before = len(server.queries)
         assert [one.kind.name for one in listed_kinds(graph, 24)] == ["thing", "at", "works"]
         assert listed_kinds(graph, 24)
-        assert len(server.queries) - before <= 8
+        assert len(server.queries) - before <= 12  # with those that name the ends, once
         sets = Sets(graph, [], empty=True)
         assert len(sets.made[sets.call("all", ["works"]) - 1]) == 60  # what works in a team
         assert len(sets.made[sets.call("all", ["thing"]) - 1]) == 70

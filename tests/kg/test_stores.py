@@ -21,9 +21,21 @@ from kgwalk.kg.bolt import open_bolt
 from kgwalk.kg.build import build
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
-from kgwalk.types import InputError, Neighbors, RemoteError, StoreError, Triple, UnknownEntity, UnknownRelation
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.types import (
+    Call,
+    InputError,
+    Neighbors,
+    Question,
+    RemoteError,
+    StoreError,
+    Triple,
+    UnknownEntity,
+    UnknownRelation,
+)
 from kgwalk.walk.kinds import kind_named
 from kgwalk.walk.language import Sets
+from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.starts import starts_in
 
 NO_DRIVER = "needs the driver: pip install 'kgwalk[neo4j]', or make test-stores"
@@ -266,6 +278,28 @@ def test_a_step_takes_as_many_queries_for_a_thousand_as_for_ten(server: ArcadeDb
     assert sets[5] == ("employee 1000",)
     assert many == few
     assert sum(many) <= 6 * len(program)
+
+
+def listed_in(address: str) -> list[int]:
+    """How many queries it took to list what is around three sets, with what lies behind it and samples."""
+    with open_bolt(address) as graph:
+        protocol = Kgwalk(language="full", ahead=8, samples=True)
+        walk = protocol.begin(Task(Question("q", "?", [], []), ["team 3"], kinds=[]), Environment(graph), len)
+        counts = []
+        for call in (Call("head_entities", (1, "WORKS_IN")), Call("tail_entities", (2, "salary"))):
+            before = graph.queries
+            observation = walk.act(call)
+            counts.append(graph.queries - before)
+            assert observation.ok
+        assert walk.shown(1) == "$1 = 1 Team: team 3\n-> AT\n<- WORKS_IN (Employee: salary)"
+        assert walk.shown(2).endswith("\n-> WORKS_IN (Team: AT), salary = 1183")
+        return counts
+
+
+def test_a_listing_takes_as_many_queries_for_a_hundred_as_for_twenty(server: ArcadeDb, signed_in: None) -> None:
+    few, many = listed_in(staff(server, 200)), listed_in(staff(server, 1001))
+    assert many == few
+    assert max(many) <= 20
 
 
 # --- what the driver brings, and what is written meanwhile

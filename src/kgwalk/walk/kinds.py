@@ -111,10 +111,10 @@ class Kind:
             except UnknownName:
                 return []
         if not isinstance(graph, StoredGraph):
-            facts = list(islice(graph.match(relation=None if self.how == ALL else self.relation), MOST_READ + 1))
-            if len(facts) > MOST_READ:
+            read = list(islice(graph.match(relation=None if self.how == ALL else self.relation), MOST_READ + 1))
+            if len(read) > MOST_READ:
                 raise KgwalkError(f"there are more than {MOST_READ:,} facts to read for all of the kind {self.name!r}")
-            return list(dict.fromkeys(fact.tail if self.how == TAILS else fact.head for fact in facts))
+            return list(dict.fromkeys(fact.tail if self.how == TAILS else fact.head for fact in read))
         if self.how == ALL:
             if type(graph) is StoredGraph:
                 return graph.store.entity.several(np.flatnonzero(np.diff(graph.store.out.groups_array)).tolist())
