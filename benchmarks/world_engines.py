@@ -41,8 +41,9 @@ from kgwalk.kg.bolt import open_bolt
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
 from kgwalk.kg.ladybug import open_ladybug
-from kgwalk.kg.sparql import RDFS_LABEL, SparqlGraph
+from kgwalk.kg.sparql import SparqlGraph
 from kgwalk.kg.sparql_client import XSD
+from kgwalk.kg.sparql_facts import RDFS_LABEL
 from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.types import KgwalkError
 

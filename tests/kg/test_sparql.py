@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kgwalk.config import http as http_module
-from kgwalk.kg import sparql
+from kgwalk.kg import sparql_facts
 from kgwalk.kg.graph import Graph, LruCache
 from kgwalk.kg.sparql import SparqlGraph
 from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
@@ -369,7 +369,7 @@ def test_a_step_takes_as_many_queries_for_a_hundred_as_for_fifteen() -> None:
 
 
 def test_what_a_hub_leads_to_is_counted_and_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "FEW", 3)
+    monkeypatch.setattr(sparql_facts, "FEW", 3)
     with Server(staff(50)) as server, SparqlGraph(server.url, client=CLIENT, namespace=EX) as graph:
         graph.fetch_some(["team 1", "team 2", "site 1"], [("works_in", False), ("at", False), ("at", True)], 2)
         asked = len(server.queries)
