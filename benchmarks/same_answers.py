@@ -7,10 +7,11 @@ Run: python -m benchmarks.same_answers                                all 186 te
 
 The graph is loaded into each engine, started on this machine, as its users would hold the same facts
 (`benchmarks.world_engines`): RDF with labels in Oxigraph and Virtuoso, nodes and relationships behind Bolt and in
-Ladybug, tables in SQLite and DuckDB. First all facts are read back: they must be the store's, so that a difference in
-the answers is one of the walk and not of the load. Then the agent that comes with kgwalk (SmolLM2-135M on the
-processor) answers each question, one at a time, scored as `kgwalk eval` does. What is not installed is left out, with
-a line that says what to install.
+Ladybug, tables in SQLite and DuckDB; `http` is a kgwalk server, which lists no kinds. First all facts are read back:
+they must be the store's, so that a difference in the answers is one of the walk and not of the load. Then the agent
+that comes with kgwalk (SmolLM2-135M on the processor) answers each question, one at a time, scored as `kgwalk eval`
+does. A turn that the model wrote before, of the same prompt, is not written again; its seconds count as they were. What
+is not installed is left out, with a line that says what to install.
 
 It exits with 1 if the facts differ, or an engine's F1 differs by more than 0.005 from the store's.
 """
@@ -278,7 +279,8 @@ def show(one: Measured) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engines", default=",".join(ENGINES), help="with commas between them; %(default)s")
+    named = ",".join(name for name in ENGINES if name != "http")
+    parser.add_argument("--engines", default=named, help="with commas between them; %(default)s; also http")
     parser.add_argument("--limit", type=int, help="a seeded sample of so many questions")
     parser.add_argument("--oracle", action="store_true", help="the walks that the questions were made with, no model")
     parser.add_argument("--json", action="store_true", help="one object on stdout")
