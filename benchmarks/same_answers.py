@@ -244,12 +244,14 @@ def run(
         for name in dict.fromkeys([STORE, *engines]):
             with tempfile.TemporaryDirectory(prefix="kgwalk-same-") as folder:
                 try:
-                    with ENGINES[name](graph, Path(folder)) as loaded:
-                        less, more = differing(loaded.graph, graph)
+                    with ENGINES[name](graph, Path(folder)) as opened:
+                        with opened() as loaded:
+                            less, more = differing(loaded.graph, graph)
                         if less or more:
                             wrong.append(f"{name}: {len(less)} facts less and {len(more)} more, as {(less + more)[:3]}")
                             continue
-                        found, answers = measure(name, loaded, dataset, policy, limit, progress)
+                        with opened() as loaded:  # with no name or fact kept
+                            found, answers = measure(name, loaded, dataset, policy, limit, progress)
                 except NotInstalled as error:
                     print(f"{name} is left out: {error}", file=sys.stderr)
                     continue

@@ -1,7 +1,9 @@
 """A graph in the engines that people have, each a real one on this machine, as its users would hold the same facts.
 
-    with engine_of("bolt", store, folder) as loaded:
+    with ENGINES["bolt"](store, folder) as opened, opened() as loaded:
         loaded.graph.neighbors("France", "capital"), loaded.queries()
+
+While an engine runs, `opened` opens the graph in it, each time with nothing kept of the time before.
 
 A relation that only leads to values (no tail of it has facts of its own) is an attribute: a literal in RDF, a property
 of a node, a column. Any other leads to things: an IRI with a label, a relationship, a foreign key. A column holds whole
@@ -22,9 +24,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,6 +40,7 @@ from pyoxigraph import Triple as Statement
 
 from kgwalk.config.cache import CACHE_VARIABLE
 from kgwalk.kg.bolt import open_bolt
+from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
 from kgwalk.kg.ladybug import open_ladybug
@@ -61,6 +64,9 @@ class Loaded:
 
     graph: Graph
     queries: Callable[[], int]
+
+
+Opened = Callable[[], AbstractContextManager[Loaded]]
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ def rdf(modelled: Modelled) -> bytes:
 
 
 @contextmanager
-def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """The server of the package oxigraph."""
     program = shutil.which("oxigraph", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if program is None:
@@ -150,21 +156,22 @@ def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             _wait_for(port, server)
-            yield from _endpoint(f"http://127.0.0.1:{port}/query")
+            yield partial(_endpoint, f"http://127.0.0.1:{port}/query")
         finally:
             server.terminate()
 
 
 @contextmanager
-def in_virtuoso(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def in_virtuoso(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """Debian's virtuoso-opensource."""
     if problem := virtuoso.absent():
         raise NotInstalled(problem)
     server = virtuoso.running()
     named = server.load(rdf(Modelled.of(store)))
-    yield from _endpoint(f"{server.url}?default-graph-uri={quote(named, safe='')}")
+    yield partial(_endpoint, f"{server.url}?default-graph-uri={quote(named, safe='')}")
 
 
+@contextmanager
 def _endpoint(url: str) -> Iterator[Loaded]:
     with _Counting() as client, SparqlGraph(url, client=client, timeout=60) as graph:
         yield Loaded(graph, lambda: client.sent)
@@ -184,7 +191,7 @@ class _Counting(httpx.Client):
 
 
 @contextmanager
-def bolt(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def bolt(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """The Bolt server of the package arcadedb-embedded, filled and asked by Neo4j's driver."""
     found = importlib.util.find_spec("arcadedb_embedded")
     if found is None or found.origin is None or importlib.util.find_spec("neo4j") is None:
@@ -205,13 +212,16 @@ def bolt(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
                 server.command(f"CREATE INDEX ON {THING} ({name}) {unique}", "command/world", language="sql")
         address = f"bolt://127.0.0.1:{server.bolt}"
         _fill(address, modelled)
-        with (
-            patch.dict(os.environ, {"NEO4J_USERNAME": "root", "NEO4J_PASSWORD": PASSWORD}),
-            open_bolt(f"{address}/world") as graph,
-        ):
-            yield Loaded(graph, lambda: graph.queries)
+        with patch.dict(os.environ, {"NEO4J_USERNAME": "root", "NEO4J_PASSWORD": PASSWORD}):
+            yield partial(_property_graph, open_bolt, f"{address}/world")
     finally:
         server.stop()
+
+
+@contextmanager
+def _property_graph(open_: Callable[[str], CypherGraph], address: str) -> Iterator[Loaded]:
+    with open_(address) as graph:
+        yield Loaded(graph, lambda: graph.queries)
 
 
 def _fill(address: str, modelled: Modelled) -> None:
@@ -237,7 +247,7 @@ def _fill(address: str, modelled: Modelled) -> None:
 
 
 @contextmanager
-def ladybug(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def ladybug(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """A Ladybug file: a table of nodes, and one of each relationship."""
     if importlib.util.find_spec("ladybug") is None:
         raise NotInstalled("ladybug is not installed; pip install 'kgwalk[ladybug]'")
@@ -262,8 +272,7 @@ def ladybug(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
             connection.execute(f"CREATE REL TABLE `{relation}`(FROM {THING} TO {THING})")
             ends = pa.table({"from": [head for head, _ in pairs], "to": [tail for _, tail in pairs]})
             connection.execute(f"COPY `{relation}` FROM $rows", {"rows": ends})
-    with open_ladybug(f"ladybug:///{folder}/world.lbug") as graph:
-        yield Loaded(graph, lambda: graph.queries)
+    yield partial(_property_graph, open_ladybug, f"ladybug:///{folder}/world.lbug")
 
 
 def _ladybug_type(type_: Any) -> str:
@@ -310,15 +319,15 @@ def _insert(table: str, columns: int) -> str:
 
 
 @contextmanager
-def sqlite(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def sqlite(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     with closing(sqlite3.connect(folder / "world.db")) as database, database:
         for statement, rows in tables(Modelled.of(store)):
             database.executemany(statement, rows)
-    yield from _from_tables(f"sqlite:///{folder}/world.db", folder)
+    yield partial(_from_tables, f"sqlite:///{folder}/world.db", folder)
 
 
 @contextmanager
-def duckdb(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def duckdb(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     if importlib.util.find_spec("duckdb") is None:
         raise NotInstalled("duckdb is not installed; pip install 'kgwalk[duckdb]'")
     import duckdb as package
@@ -335,9 +344,10 @@ def duckdb(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
                 del given
             else:
                 database.execute(statement)
-    yield from _from_tables(f"duckdb:///{folder}/world.duckdb", folder)
+    yield partial(_from_tables, f"duckdb:///{folder}/world.duckdb", folder)
 
 
+@contextmanager
 def _from_tables(address: str, folder: Path) -> Iterator[Loaded]:
     with patch.dict(os.environ, {CACHE_VARIABLE: str(folder / "cache")}):
         graph = load_graph(address)
@@ -348,12 +358,12 @@ def _from_tables(address: str, folder: Path) -> Iterator[Loaded]:
 
 
 @contextmanager
-def store(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
-    yield Loaded(store, lambda: 0)
+def store(store: StoredGraph, folder: Path) -> Iterator[Opened]:
+    yield lambda: nullcontext(Loaded(store, lambda: 0))
 
 
 @contextmanager
-def http(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
+def http(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """`kgwalk serve` in a process of its own."""
     port = _free_port()
     command = [sys.executable, "-m", "kgwalk", "serve", "--graph", str(store.store.folder.path), "--adapter", "none"]
@@ -361,11 +371,16 @@ def http(store: StoredGraph, folder: Path) -> Iterator[Loaded]:
     with subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log) as server:
         try:
             _wait_for(port, server)
-            with HttpGraph(f"http://127.0.0.1:{port}") as graph:
-                sent = _counted_requests(graph)
-                yield Loaded(graph, lambda: len(sent))
+            yield partial(_served, f"http://127.0.0.1:{port}")
         finally:
             server.terminate()
+
+
+@contextmanager
+def _served(url: str) -> Iterator[Loaded]:
+    with HttpGraph(url) as graph:
+        sent = _counted_requests(graph)
+        yield Loaded(graph, lambda: len(sent))
 
 
 def _counted_requests(graph: HttpGraph) -> list[str]:
@@ -382,7 +397,7 @@ def _counted_requests(graph: HttpGraph) -> list[str]:
     return sent
 
 
-ENGINES: dict[str, Callable[[StoredGraph, Path], AbstractContextManager[Loaded]]] = {
+ENGINES: dict[str, Callable[[StoredGraph, Path], AbstractContextManager[Opened]]] = {
     "store": store,
     "sqlite": sqlite,
     "duckdb": duckdb,

@@ -56,7 +56,7 @@ def test_a_prompt_is_the_same_word_for_word(name: str, tmp_path: Path) -> None:
         walk = protocol.begin(Task(Question("q", "?", list(topics), []), topics), Environment(graph), len)
         return [message.content for message in walk.prompt()]
 
-    with ENGINES[name](store, tmp_path) as loaded:
+    with ENGINES[name](store, tmp_path) as opened, opened() as loaded:
         for topics in (["France"], ["UTC+10:00"], ["Oceania", "Spanish"]):
             assert prompt(loaded.graph, *topics) == prompt(store, *topics)
         before = loaded.queries()
