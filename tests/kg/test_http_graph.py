@@ -159,6 +159,29 @@ def test_a_batch_is_one_request_and_errors_stand_in_their_places() -> None:
     assert 'kgwalk_requests_total{path="/kg/query",status="200"} 1.0' in counts
 
 
+def test_a_set_is_asked_for_in_one_request() -> None:
+    """Of each of these: whether it is there, its relations, its neighbours, and the first of those by all relations."""
+    near = ScanGraph(FACTS)
+    with remote(near) as far:
+        url = far._servers.all[0].url
+        far.fetch_names("abz")
+        far.fetch_relations("abz", out=True)
+        far.fetch_neighbors("abz", "r", out=True)
+        far.fetch_some("abz", [("r", True), ("s", True), ("t", True), ("r", False)], 1)
+        with pytest.raises(UnknownRelation):
+            far.fetch_neighbors("ab", "t", out=True)
+        sent = httpx.get(f"{url}/metrics", trust_env=False).text
+        for name in "ab":
+            assert name in far
+            assert far.relations(name) == near.relations(name)
+            assert far.neighbors(name, "r") == near.neighbors(name, "r")
+            assert far.neighbors(name, "r", limit=1) == near.neighbors(name, "r", limit=1)
+            assert far.neighbors(name, "s", limit=1) == near.neighbors(name, "s", limit=1)
+        assert "z" not in far
+        assert httpx.get(f"{url}/metrics", trust_env=False).text.count('status="200"} 5.0') >= 1
+    assert 'kgwalk_requests_total{path="/kg/query",status="200"} 5.0' in sent
+
+
 def test_answers_are_kept_and_not_shared() -> None:
     near = Swapped(ScanGraph(FACTS))
     with remote(near) as far:

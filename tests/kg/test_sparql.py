@@ -17,16 +17,32 @@ from typing import Any, NamedTuple
 import httpx
 import pyoxigraph
 import pytest
-import virtuoso
+from benchmarks import virtuoso
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kgwalk.config import http as http_module
+from kgwalk.kg import sparql_facts
 from kgwalk.kg.graph import Graph, LruCache
 from kgwalk.kg.sparql import SparqlGraph
 from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
 from kgwalk.kg.sparql_names import rank
-from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownEntity, UnknownRelation
+from kgwalk.systems.kgwalk.protocol import Kgwalk
+from kgwalk.types import (
+    Call,
+    Found,
+    InputError,
+    Neighbors,
+    Question,
+    RemoteError,
+    Triple,
+    UnknownEntity,
+    UnknownRelation,
+)
+from kgwalk.walk.kind_listing import listed_kinds
+from kgwalk.walk.language import Sets
+from kgwalk.walk.protocol import Environment, Task
+from kgwalk.walk.sets import SetError
 
 EX = "http://example.org/"
 VIRTUOSO = os.environ.get("KGWALK_TEST_SPARQL") == "virtuoso"
@@ -295,6 +311,89 @@ def test_unknown_names_raise_with_near_ones_that_were_shown(graph: SparqlGraph) 
         graph.neighbors("Ghost", "starring")
     for pattern in (("nobody", None, None), (None, "nothing", None), (None, None, "nobody")):
         assert list(graph.match(*pattern)) == []
+
+
+# --- many at once
+
+
+def test_what_is_fetched_for_many_is_what_one_is_told(films: Server) -> None:
+    names = [*{name for fact in FACTS for name in (fact.head, fact.tail)}, "Titanic", "Parigi", "nobody", f"{EX}hanks"]
+    ways = [(relation, out) for relation in {fact.relation for fact in FACTS} for out in (True, False)]
+    with SparqlGraph(films.url, client=CLIENT) as one, SparqlGraph(films.url, client=CLIENT) as many:
+        many.fetch_names(names)
+        assert [name in many for name in names] == [name in one for name in names]
+        there = [name for name in names if name in one]
+        for out in (True, False):
+            many.fetch_relations(names, out=out)
+            for name in there:
+                assert many.relations(name, out=out) == one.relations(name, out=out)
+        for fetched in (ways[:3], ways):  # a part of it is there already
+            many.fetch_some(names, fetched, 1)
+            for name in there:
+                for relation, out in fetched:
+                    told = one.neighbors(name, relation, out=out)
+                    assert many.neighbors(name, relation, out=out) == told
+        with pytest.raises(UnknownRelation):
+            many.fetch_neighbors(names, "staring", out=True)
+
+
+def staff(people: int) -> str:
+    """So many people, each in one of ten teams, with a salary; a team has a site."""
+    said = [f':t{n} rdfs:label "team {n}" ; :at :s{n} . :s{n} rdfs:label "site {n}" .' for n in range(10)]
+    said += [f':e{n} rdfs:label "employee {n}" ; :works_in :t{n % 10} ; :salary {1000 + n} .' for n in range(people)]
+    prefixes = "@prefix : <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> ."
+    return "\n".join([prefixes, *said])
+
+
+def queries_of_steps(people: int) -> tuple[list[int], list[int]]:
+    """How many queries each step of a walk took, with the listing of what is around its set; and the sets' sizes."""
+    with Server(staff(people)) as server, SparqlGraph(server.url, client=CLIENT, namespace=EX) as graph:
+        protocol = Kgwalk(language="full", ahead=8, samples=True)
+        walk = protocol.begin(Task(Question("q", "?", [], []), ["team 1"], kinds=[]), Environment(graph), len)
+        counts, sizes = [], []
+        steps = [("head_entities", (1, "works_in")), ("filter", (2, "salary", ">", "1000"))]
+        for tool, args in [*steps, ("tail_entities", (3, "works_in/at"))]:
+            before = len(server.queries)
+            assert walk.act(Call(tool, args)).ok
+            counts.append(len(server.queries) - before)
+            sizes.append(len(walk.sets.made[-1]))
+        return counts, sizes
+
+
+def test_a_step_takes_as_many_queries_for_a_hundred_as_for_fifteen() -> None:
+    few, of_few = queries_of_steps(150)
+    many, of_many = queries_of_steps(1000)
+    assert (of_few, of_many) == ([15, 15, 1], [100, 100, 1])
+    assert many == few
+    assert max(many) <= 30
+
+
+def test_what_a_hub_leads_to_is_counted_and_the_first_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparql_facts, "FEW", 3)
+    with Server(staff(50)) as server, SparqlGraph(server.url, client=CLIENT, namespace=EX) as graph:
+        graph.fetch_some(["team 1", "team 2", "site 1"], [("works_in", False), ("at", False), ("at", True)], 2)
+        asked = len(server.queries)
+        assert graph.neighbors("team 1", "works_in", out=False, limit=2) == Neighbors(["employee 1", "employee 11"], 5)
+        assert graph.neighbors("team 2", "at", limit=2) == Neighbors(["site 2"], 1)
+        assert graph.neighbors("site 1", "at", out=False, limit=2) == Neighbors(["team 1"], 1)
+        assert len(server.queries) == asked
+        assert graph.neighbors("team 1", "works_in", out=False).total == 5  # all of them are asked for
+
+
+def test_kinds_that_no_class_says_are_told_by_relations() -> None:
+    with Server(staff(60)) as server, SparqlGraph(server.url, client=CLIENT, namespace=EX) as graph:
+        ends = {one.relation: (one.heads, one.tails) for one in graph.relation_ends(10, 2000, 5)}
+        assert ends == {"at": (10, 10), "salary": (60, 60), "works_in": (60, 10)}
+        assert graph.relation_ends(2, 2000, 5) == []  # more than two
+        before = len(server.queries)
+        assert [one.kind.name for one in listed_kinds(graph, 24)] == ["thing", "at", "works"]
+        assert listed_kinds(graph, 24)
+        assert len(server.queries) - before <= 12  # with those that name the ends, once
+        sets = Sets(graph, [], empty=True)
+        assert len(sets.made[sets.call("all", ["works"]) - 1]) == 60  # what works in a team
+        assert len(sets.made[sets.call("all", ["thing"]) - 1]) == 70
+        with pytest.raises(SetError, match='no kind "salary"'):
+            sets.call("all", ["salary"])
 
 
 # --- names
@@ -581,7 +680,7 @@ def test_pages_give_everything_once(films: Server, page: int) -> None:
 
 def test_match_streams_pages(server: Server) -> None:
     with SparqlGraph(server.url, client=CLIENT, page=2) as graph:
-        facts = graph.match()
+        facts = graph.match(relation="starring")
         next(facts)
         assert [query[-8:] for query in server.queries if "?h ?r ?t WHERE" in query] == ["OFFSET 0"]
         next(facts)

@@ -10,7 +10,10 @@ import pytest
 from conftest import memory_folder, store_of
 from kgwalk.kg.build import build
 from kgwalk.kg.store import StoredGraph, open_graph
+from kgwalk.types import Found
 from kgwalk.walk.linking import link, topics
+from kgwalk.walk.name_lookup import RankedName
+from kgwalk.walk.name_matches import holding
 from kgwalk.walk.starts import starts_in
 from kgwalk.walk.values import value_of, values_in
 
@@ -218,3 +221,9 @@ def test_names_in_short_misspelt_and_before_what_they_are(
 ) -> None:
     mentions, found = starts_in(question, clinic)
     assert (topics(mentions), [kind.name for kind in found]) == (things, kinds)
+
+
+def test_names_of_one_rank_are_held_in_the_order_given() -> None:
+    """Of a graph elsewhere the ranks are not known: all are 0."""
+    near = [RankedName(0, Found(name, 0.9, "fuzzy")) for name in ("Paris, Texas", "Paris Hilton", "Lyon")]
+    assert [one.found.name for one in holding("paris", near)] == ["Paris, Texas", "Paris Hilton"]

@@ -7,56 +7,29 @@ What becomes what is in `cypher_schema`, how nodes are called in `cypher_nodes`.
 entity, as in a table of names. Nothing is written to the database, and no text of a caller stands in a query: names are
 parameters, and a relation must be in the schema before it is written, in backticks.
 
-A set of names is asked for at once: `fetch_names`, `fetch_relations` and `fetch_neighbors` take as many queries for a
-thousand as for one, and keep the answers for the calls that follow. It does not notice changes while it is open.
+A set of names is asked for at once (`cypher_facts`): `fetch_names`, `fetch_relations`, `fetch_neighbors` and
+`fetch_some` take as many queries for a thousand as for one, and keep the answers for the calls that follow. It does not
+notice changes while it is open.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kgwalk.kg.cypher_nodes import LONGEST_ASKED, Card, Node, NodeNames, batches
-from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Dates, quoted, readings, sendable, texts
+from kgwalk.kg.cypher_facts import CypherFacts, Facts
+from kgwalk.kg.cypher_nodes import BATCH, Card
+from kgwalk.kg.cypher_schema import CypherEngine, quoted, texts
 from kgwalk.kg.find import LEAST_SCORE
-from kgwalk.kg.graph import ClosedAtEnd, LruCache, TimeWindow, find_among
+from kgwalk.kg.graph import RelationEnds, TimeWindow, batches, find_among
 from kgwalk.kg.sparql_names import rank
 from kgwalk.kg.times import parse_window
-from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownRelation
-
-FIRST = 1000  # facts of one entity and relation that are read where fewer are asked for; hubs have more
-MOST_DATES = 3  # properties of a relationship that say when
+from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity
 
 
-@dataclass
-class _Facts:
-    """Facts of some names as a part of a query: `n` is the end that was given, `m` the other."""
-
-    match: str
-    start: str  # what says which of the names it is
-    named: Mapping[Any, str]
-    given: dict[str, Any]
-    value: str = ""  # the other end, where it is a value and not a node
-    node: str = "m"
-    label: str | None = None  # that the pattern gives to the node
-    dates: Dates = field(default_factory=Dates)
-    name_of: Callable[[Any], Any] = lambda start: start
-
-    def query(self, at: int, card: list[str], most: int | None) -> str:
-        ends = [self.value, *["null"] * (len(card) - 1)] if self.value else card
-        dates = [f"r.{quoted(name)}" for name in self.dates.names()]
-        columns = [str(at), self.start, *ends, *dates, *["null"] * (MOST_DATES - len(dates))]
-        limit = "" if most is None else f" LIMIT {most}"
-        return f"{self.match} RETURN {', '.join(f'{one} AS c{n}' for n, one in enumerate(columns))}{limit}"
-
-    def counted(self, at: int) -> str:
-        what = self.value or self.node  # each once, as in the answer
-        return f"{self.match} RETURN {at} AS at, count(DISTINCT {what}) AS n"
-
-
-class CypherGraph(ClosedAtEnd):
+class CypherGraph(CypherFacts):
     """The Graph protocol over a property graph. Closing it closes the engine.
 
     names: properties that name nodes, where another was found: `fullName`, or `Person.fullName` of one label.
@@ -65,23 +38,6 @@ class CypherGraph(ClosedAtEnd):
     cache: how many names and facts of earlier answers are kept.
     """
 
-    def __init__(
-        self, engine: CypherEngine, *, names: Sequence[str] = (), values: bool = True, cache: int = 500_000
-    ) -> None:
-        self._engine, self._scans = engine, values
-        self.schema = CypherSchema(engine, names)
-        self._nodes = NodeNames(engine, self.schema, cache=cache)
-        self._types = set(self.schema.types)
-        self._properties = self.schema.properties()
-        self._kinds = set(self.schema.kinds)
-        self._relations: LruCache[tuple[str, bool], list[str]] = LruCache(cache)
-        self._neighbors: LruCache[tuple[str, str, bool], Neighbors] = LruCache(cache)
-        self._uses: LruCache[str, frozenset[str]] = LruCache(cache)  # by a value, the properties that have it
-        self._met: LruCache[str, frozenset[str]] = LruCache(cache)  # the same, of those that were shown
-
-    def close(self) -> None:
-        self._engine.close()
-
     def __repr__(self) -> str:
         return f"CypherGraph({self._engine.shown!r})"
 
@@ -89,11 +45,6 @@ class CypherGraph(ClosedAtEnd):
     def queries(self) -> int:
         """How many queries the database was sent."""
         return self._engine.asked
-
-    @property
-    def timed(self) -> bool:
-        """Whether facts have dates: some relationship has a property that says when."""
-        return self.schema.timed
 
     def classes(self) -> tuple[str, list[str]]:
         """The relation that leads from a thing to its class, and all classes: the labels."""
@@ -106,14 +57,60 @@ class CypherGraph(ClosedAtEnd):
         counts = {"nodes": self.schema.nodes, "relationships": edges, "relations": relations}
         return {"address": self._engine.shown, **counts, "timed": self.timed, **self.schema.note()}
 
+    def relation_ends(self, most: int, looked_at: int, shown: int) -> list[RelationEnds]:
+        """Of each relation a look at so many facts, and some of its ends, in two queries; nothing where there are more
+        relations than `most`.
+        """
+        relations = [name for name in self.schema.relations() if name != self.schema.is_a]
+        if not relations or len(relations) > most:
+            return []
+        ways = {
+            name: [
+                *([(f"MATCH (n)-[r:{quoted(name)}]->(m)", "")] if name in self._types else []),
+                *(
+                    (f"MATCH (n:{quoted(label)}) WHERE n.{quoted(name)} IS NOT NULL", f"n.{quoted(name)}")
+                    for label in self._properties.get(name, ())
+                ),
+            ]
+            for name in relations
+        }
+        parts = [(at, match, value) for at, name in enumerate(relations) for match, value in ways[name]]
+        nothing, counts = ["null"] * self._nodes.width, Counter[tuple[int, str]]()
+        counted, some = list[str](), list[str]()
+        for at, match, value in parts:
+            # of a value its node is `n`: some databases refuse a variable that is not there
+            with_ = f"{match} WITH n, {value} AS v" if value else f"{match} WITH n, m"
+            tail = "v" if value else "m"
+            counted.append(
+                f"{with_} LIMIT {looked_at} "
+                f"RETURN {at} AS at, count(DISTINCT n) AS heads, count(DISTINCT {tail}) AS tails"
+            )
+            ending = [*nothing, "v"] if value else [*self._nodes.card("m"), "null"]
+            columns = [str(at), *self._nodes.card("n"), *ending]
+            said = ", ".join(f"{one} AS c{number}" for number, one in enumerate(columns))
+            some.append(f"{with_} LIMIT {shown} RETURN {said}")
+        for at, heads, tails in self._engine.union(counted):
+            counts[at, "heads"] += heads
+            counts[at, "tails"] += tails
+        ends: dict[int, tuple[dict[str, None], dict[str, None]]] = {at: ({}, {}) for at in range(len(relations))}
+        rows = self._engine.union(some)
+        width = self._nodes.width
+        heads_ = self._nodes.show([self._nodes.read(row[1:]) for row in rows])
+        nodes = iter(
+            self._nodes.show([self._nodes.read(row[1 + width :]) for row in rows if row[1 + width] is not None])
+        )
+        for row, head in zip(rows, heads_, strict=True):
+            ends[row[0]][0][head] = None
+            ends[row[0]][1].update(dict.fromkeys(texts(row[-1]) if row[1 + width] is None else [next(nodes)]))
+        return [
+            RelationEnds(name, counts[at, "heads"], counts[at, "tails"], list(ends[at][0]), list(ends[at][1]))
+            for at, name in enumerate(relations)
+        ]
+
     # The Graph protocol
 
     def __contains__(self, entity: object) -> bool:
         return isinstance(entity, str) and entity in self._known([entity])
-
-    def has_relation(self, relation: str) -> bool:
-        is_a = relation == self.schema.is_a and bool(self._kinds)
-        return is_a or relation in self._types or relation in self._properties
 
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
         self.fetch_relations([entity], out=out)
@@ -123,9 +120,12 @@ class CypherGraph(ClosedAtEnd):
         return list(found)
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As in the protocol, in alphabetical order; of a hub, some `limit` of its neighbours."""
+        """As in the protocol, those first that have most facts; of a hub some `limit` of its neighbours."""
         found = self._neighbors.get((entity, relation, out))
-        if found is None and limit is not None:
+        some = self._some.get((entity, relation, out)) if found is None and limit is not None else None
+        if some is not None and limit is not None and limit <= len(some.names):
+            found = some
+        elif found is None and limit is not None:
             found = self._some_neighbors(entity, relation, out, limit)
         elif found is None:
             self.fetch_neighbors([entity], relation, out=out)
@@ -169,210 +169,6 @@ class CypherGraph(ClosedAtEnd):
         """The view of facts that hold at some time from `start` to `end`, with or without those that have no date."""
         return TimeWindow(self, *parse_window(start, end), undated=undated)
 
-    # Many at once
-
-    def fetch_names(self, names: Iterable[str]) -> None:
-        """Look up whether these are entities."""
-        self._known(names)
-
-    def fetch_relations(self, names: Iterable[str], *, out: bool) -> None:
-        """Make `relations` of these names ready."""
-        missing = [name for name in dict.fromkeys(names) if self._relations.get((name, out)) is None]
-        for some in batches(missing):
-            nodes = self._nodes.nodes(some)
-            found: dict[str, set[str]] = {name: set() for name in some if name in nodes or name in self._kinds}
-            if nodes:
-                for name, relations in self._around_nodes(nodes, out):
-                    found[name] |= relations
-            if not out:
-                for name, uses in self._value_uses(some).items():
-                    found.setdefault(name, set()).update(uses)
-                for name in self._kinds.intersection(some):
-                    found[name].add(self.schema.is_a)
-            else:
-                values = [name for name in some if name not in found]
-                found |= {name: set() for name in self._value_uses(values)}
-            for name, relations in found.items():
-                self._relations.put((name, out), sorted(relations), weight=len(relations))
-
-    def fetch_neighbors(self, names: Iterable[str], relation: str, *, out: bool) -> None:
-        """Make `neighbors` of these names along a relation ready; UnknownRelation if it is none."""
-        self._check(relation)
-        missing = [name for name in dict.fromkeys(names) if self._neighbors.get((name, relation, out)) is None]
-        for some in batches(missing):
-            found, _ = self._ask(some, relation, out, None)
-            for name, others in found.items():
-                self._neighbors.put((name, relation, out), self._listed(others), weight=len(others))
-
-    # Whether a name is there
-
-    def _check(self, relation: str) -> None:
-        if not self.has_relation(relation):
-            raise UnknownRelation(relation, [one.name for one in self.find_relation(relation, 3)])
-
-    def _known(self, names: Iterable[str]) -> dict[str, Node | None]:
-        """Those of the names that are entities: nodes, labels, values."""
-        names = list(names)
-        nodes = self._nodes.nodes(names)
-        others = [name for name in names if name not in nodes and name not in self._kinds]
-        return {
-            **nodes,
-            **dict.fromkeys(name for name in names if name in self._kinds and name not in nodes),
-            **dict.fromkeys(self._value_uses(others)),
-        }
-
-    def _value_uses(self, names: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Those of the names that are values, each with the properties that have it."""
-        met = {name: uses for name in names if (uses := self._met.get(name))}
-        if not self._scans:
-            return met
-        asked = [name for name in dict.fromkeys(names) if len(name) <= LONGEST_ASKED and sendable(name)]
-        found = {name: self._uses.get(name) for name in asked}
-        unknown = [name for name, uses in found.items() if uses is None]
-        new: dict[str, set[str]] = {name: set() for name in unknown}
-        for some in batches(unknown):
-            properties = list(self._properties)
-            parts, given = list[str](), dict[str, list[Any]]()
-            for at, name in enumerate(properties):
-                for pattern, value, _ in self._valued(name, some, given):
-                    parts.append(
-                        f"{pattern} RETURN DISTINCT {at} AS at, {value} AS v, {self._engine.labels_of('n')} AS labels"
-                    )
-            for at, value, labels in self._engine.union(parts, **given):
-                for text in texts(value):
-                    if text in new and self.schema.tells(labels, properties[at]):
-                        new[text].add(properties[at])
-        for name, having in new.items():
-            found[name] = frozenset(having)
-            self._uses.put(name, frozenset(having), weight=len(having))
-        return {name: (found.get(name) or frozenset()) | met.get(name, frozenset())
-                for name in dict.fromkeys(names) if found.get(name) or name in met}  # fmt: skip
-
-    def _valued(self, name: str, wanted: Sequence[str], given: dict[str, list[Any]]) -> Iterator[tuple[str, str, str]]:
-        """Patterns of the nodes `n` that have one of these texts in a property, with its value there and the label."""
-        for label in self._properties.get(name, ()):
-            seen = self.schema.labels[label][name]
-            said = "v_" + "_".join(sorted(seen.sorts))
-            if said not in given:
-                given[said] = [value for text in wanted for value in readings(text, seen.sorts)]
-            if not given[said]:
-                continue
-            at = f"n.{quoted(name)}"
-            if seen.many:
-                yield f"MATCH (n:{quoted(label)}) UNWIND {at} AS v WITH n, v WHERE v IN ${said}", "v", label
-            else:
-                yield f"MATCH (n:{quoted(label)}) WHERE {at} IN ${said}", at, label
-
-    # Relations around nodes
-
-    def _around_nodes(self, nodes: Mapping[str, Node], out: bool) -> Iterator[tuple[str, set[str]]]:
-        by_id = {node.id: (name, node) for name, node in nodes.items()}
-        id_ = self._engine.node_id("n")
-        arrow, keys = ("-[r]->", f", {self._engine.filled('n', self._properties)}") if out else ("<-[r]-", "")
-        query = (
-            f"UNWIND $ids AS i MATCH (n) WHERE {id_} = i OPTIONAL MATCH (n){arrow}() "
-            f"RETURN i{keys}, collect(DISTINCT {self._engine.type_of('r')})"
-        )
-        for start, *properties, types in self._engine.rows(query, ids=list(by_id)):
-            name, node = by_id[start]
-            found = self._types.intersection(types)
-            for key in itertools.chain.from_iterable(properties):
-                if key in self._properties and self.schema.tells(node.labels, key):
-                    found.add(key)
-            if out and self._kinds.intersection(node.labels):
-                found.add(self.schema.is_a)
-            yield name, found
-
-    # Neighbours
-
-    def _ask(
-        self, names: Sequence[str], relation: str, out: bool, most: int | None
-    ) -> tuple[dict[str, dict[str, list[str]]], list[_Facts]]:
-        """Of each name that is an entity its neighbours, each with its dates; and what was asked, if `most` cut it."""
-        nodes = self._nodes.nodes(names)
-        found: dict[str, dict[str, list[str]]] = {name: {} for name in names if name in nodes or name in self._kinds}
-        parts = [*self._type_facts(nodes, relation, out), *self._property_facts(names, nodes, relation, out)]
-        if relation == self.schema.is_a and out:
-            for name, node in nodes.items():
-                found[name] |= {label: [] for label in sorted(self._kinds.intersection(node.labels))}
-        elif relation == self.schema.is_a:
-            parts += [
-                _Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, {}, label=label)
-                for at, label in enumerate(sorted(self._kinds.intersection(names)))
-            ]
-        rows = self._rows(parts, most)
-        full = most is not None and len(rows) >= most
-        shown = iter(self._nodes.show([card for _, _, card, _ in rows if isinstance(card, Card)]))
-        for part, start, other, time in rows:
-            values = [next(shown)] if isinstance(other, Card) else texts(other)
-            if not isinstance(other, Card):
-                for text in values:
-                    self._met.put(text, (self._met.get(text) or frozenset()) | {relation})
-            if (owner := part.named.get(start)) is not None:
-                around = found.setdefault(owner, {})
-                for value in values:
-                    around.setdefault(value, []).extend([time] if time else [])
-        unsure = [name for name in names if name not in found]
-        found |= {name: {} for name in self._value_uses(unsure)}
-        return found, parts if full else []
-
-    def _rows(self, parts: Sequence[_Facts], most: int | None) -> list[tuple[_Facts, Any, Card | Any, str]]:
-        given = {name: value for part in parts for name, value in part.given.items()}
-        queries = [part.query(at, self._nodes.card(part.node, part.label), most) for at, part in enumerate(parts)]
-        found: list[tuple[_Facts, Any, Card | Any, str]] = []
-        for at, start, *ends in self._engine.union(queries, **given):
-            part = parts[at]
-            dates = ends[self._nodes.width :]
-            time = part.dates.text(dates[: len(part.dates.names())]) if part.dates.names() else ""
-            other = ends[0] if part.value else self._nodes.read(ends)
-            found.append((part, part.name_of(start), other, time))
-        return found
-
-    def _type_facts(self, nodes: Mapping[str, Node], relation: str, out: bool) -> Iterator[_Facts]:
-        if nodes and relation in self._types:
-            id_ = self._engine.node_id("n")
-            ends = ("-[r:", "]->") if out else ("<-[r:", "]-")
-            match = f"UNWIND $ids AS i MATCH (n){ends[0]}{quoted(relation)}{ends[1]}(m) WHERE {id_} = i"
-            named = {node.id: name for name, node in nodes.items()}
-            yield _Facts(match, "i", named, {"ids": list(named)}, dates=self.schema.types[relation])
-
-    def _property_facts(
-        self, names: Sequence[str], nodes: Mapping[str, Node], relation: str, out: bool
-    ) -> Iterator[_Facts]:
-        if relation not in self._properties:
-            return
-        if out:
-            named = {node.id: name for name, node in nodes.items() if self.schema.tells(node.labels, relation)}
-            value = f"n.{quoted(relation)}"
-            match = f"UNWIND $told AS i MATCH (n) WHERE {self._engine.node_id('n')} = i AND {value} IS NOT NULL"
-            if named:
-                yield _Facts(match, "i", named, {"told": list(named)}, value=value)
-            return
-        given: dict[str, list[Any]] = {}
-        wanted = [name for name in names if sendable(name)]
-        for pattern, value, label in self._valued(relation, wanted, given):
-            named = {name: name for name in wanted}
-            yield _Facts(pattern, value, named, given, node="n", label=label, name_of=_text)
-
-    def _some_neighbors(self, entity: str, relation: str, out: bool, limit: int) -> Neighbors | None:
-        """The neighbours of one entity: all where there are not many; of a hub some, and how many there are."""
-        self._check(relation)
-        found, cut = self._ask([entity], relation, out, max(limit, FIRST))
-        if entity not in found:
-            return None
-        some = self._listed(found[entity])
-        if not cut:
-            self._neighbors.put((entity, relation, out), some, weight=len(some))
-            return some
-        given = {name: value for part in cut for name, value in part.given.items()}
-        counts = self._engine.union([part.counted(at) for at, part in enumerate(cut)], **given)
-        return Neighbors(some.names, sum(count for _, count in counts), some.times)
-
-    def _listed(self, others: Mapping[str, list[str]]) -> Neighbors:
-        names = sorted(others)
-        times = [sorted(dict.fromkeys(others[name])) for name in names] if self.timed else None
-        return Neighbors(names, len(names), times)
-
     # Facts
 
     def _around(self, head: str | None, relation: str | None, tail: str | None) -> Iterator[Triple]:
@@ -404,22 +200,22 @@ class CypherGraph(ClosedAtEnd):
 
     def _all_of(self, relation: str) -> Iterator[Triple]:
         """Every fact of a relation, streamed; a fact that comes again at once is left out."""
-        parts: list[_Facts] = []
+        parts: list[Facts] = []
         id_, some = self._engine.node_id("n"), dict[Any, str]()
         if relation in self._types:
             dates = self.schema.types[relation]
-            parts.append(_Facts(f"MATCH (n)-[r:{quoted(relation)}]->(m)", id_, some, {}, dates=dates))
+            parts.append(Facts(f"MATCH (n)-[r:{quoted(relation)}]->(m)", id_, some, dates=dates))
         if relation in self._properties:
             value = f"n.{quoted(relation)}"
-            parts.append(_Facts(f"MATCH (n) WHERE {value} IS NOT NULL", id_, some, {}, value=value))
+            parts.append(Facts(f"MATCH (n) WHERE {value} IS NOT NULL", id_, some, value=value))
         if relation == self.schema.is_a:
-            parts.append(_Facts("MATCH (n)", id_, some, {}, value=self._engine.labels_of("n")))
+            parts.append(Facts("MATCH (n)", id_, some, value=self._engine.labels_of("n")))
         width = self._nodes.width
         for part in parts:
             ends = [part.value] if part.value else self._nodes.card("m")
             columns = [*self._nodes.card("n"), *ends, *(f"r.{quoted(name)}" for name in part.dates.names())]
             query = f"{part.match} RETURN {', '.join(f'{one} AS c{at}' for at, one in enumerate(columns))}"
-            for rows in batches(self._engine.stream(query)):
+            for rows in batches(self._engine.stream(query), BATCH):
                 heads = [self._nodes.read(row) for row in rows]
                 tails = [] if part.value else [self._nodes.read(row[width:]) for row in rows]
                 shown = self._nodes.show([*heads, *tails])
@@ -435,14 +231,10 @@ class CypherGraph(ClosedAtEnd):
                             seen.add(fact)
                             yield fact
 
-    def _tails(self, part: _Facts, relation: str, head: Card, value: Any) -> list[str]:
+    def _tails(self, part: Facts, relation: str, head: Card, value: Any) -> list[str]:
         if part.value == self._engine.labels_of("n"):
             return sorted(self._kinds.intersection(value))
         return texts(value) if self.schema.tells(head.labels, relation) else []
-
-
-def _text(value: Any) -> str:
-    return next(iter(texts(value)), "")
 
 
 def graph_over(engine: CypherEngine, said: Mapping[str, Sequence[str]]) -> CypherGraph:

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kgwalk.kg.cypher_schema import CypherEngine, CypherSchema, Row, quoted, readings, sendable, texts
-from kgwalk.kg.graph import LruCache, find_among
+from kgwalk.kg.graph import LruCache, batches, find_among
 from kgwalk.kg.names import normalise
 from kgwalk.kg.sources.tables import is_value
 from kgwalk.types import KgwalkError
@@ -35,7 +34,6 @@ CANDIDATES = 200  # nodes whose names share letters with a text, that are ranked
 
 _BEHIND = re.compile(r"(?s)(.+) \((.+)\)")
 _ID = re.compile(r" #([\w:-]+)$")
-T = TypeVar("T")
 
 
 class Node(NamedTuple):
@@ -133,7 +131,7 @@ class NodeNames:
         return names >= MANY and names * SPARE >= self._schema.nodes
 
     def _cards_of(self, bases: Sequence[str]) -> Iterator[Card]:
-        for some in batches(bases):
+        for some in batches(bases, BATCH):
             yield from self._cards(*self._lookups(some))
 
     def _all_cards(self) -> Iterator[Card]:
@@ -266,13 +264,6 @@ class NodeNames:
 
     def let_go(self) -> None:
         self._every = None
-
-
-def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
-    """The items in lists of at most so many."""
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
 
 
 def _id_text(id_: object) -> str:

@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -25,6 +26,7 @@ from kgwalk.types import Found, Neighbors, Triple, UnknownName, UnknownRelation
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -85,6 +87,12 @@ class Batched(Protocol):
         """Make `neighbors` of each of these along a relation ready; UnknownRelation if it is none."""
         ...
 
+    def fetch_some(self, names: Iterable[str], ways: Iterable[tuple[str, bool]], limit: int) -> None:
+        """Make `neighbors` with this limit, of each of these along each of these relations, ready. A way is a relation
+        and whether it leaves; one that is none is passed over.
+        """
+        ...
+
 
 @runtime_checkable
 class HasClasses(Protocol):
@@ -92,6 +100,28 @@ class HasClasses(Protocol):
 
     def classes(self) -> tuple[str, list[str]]:
         """The relation that leads from a thing to its class, and all classes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEnds:
+    """What a relation comes from and leads to, by a look at some of its facts: how many things, and some of them."""
+
+    relation: str
+    heads: int
+    tails: int
+    some_heads: Sequence[str]
+    some_tails: Sequence[str]
+
+
+@runtime_checkable
+class HasRelationEnds(Protocol):
+    """A graph elsewhere that tells what its relations are like, in a few queries for all of them."""
+
+    def relation_ends(self, most: int, looked_at: int, shown: int) -> list[RelationEnds]:
+        """Of each relation a look at so many facts, and so many of its ends; nothing where there are more relations
+        than `most`.
+        """
         ...
 
 
@@ -190,6 +220,13 @@ def find_among(text: str, names: Sequence[str], k: int) -> list[Found]:
 def _found(name: str, exact: float, score: float) -> Found:
     how = {2.0: "exact", 1.0: "normalised"}.get(exact, "fuzzy")
     return Found(name, score if how == "fuzzy" else 1.0, how)
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many."""
+    rest = iter(items)
+    while some := list(itertools.islice(rest, size)):
+        yield some
 
 
 class LruCache(Generic[K, V]):

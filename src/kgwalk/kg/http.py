@@ -11,7 +11,7 @@ happens when one is dead, is in `http_servers`; the other end of the route is in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -64,7 +64,7 @@ class HttpGraph(ClosedAtEnd):
         api_key: str | None = None,
         timeout: float = 10,
         retries: int = 2,
-        cache: int = 4096,
+        cache: int = 16_384,
         at_once: int = AT_ONCE,
     ) -> None:
         self._view: dict[str, str] = {}
@@ -143,6 +143,29 @@ class HttpGraph(ClosedAtEnd):
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         found: list[Found] = self._one(op="find_relation", text=text, k=k)
         return found
+
+    # Many at once: what is fetched is in the cache for the calls that follow
+
+    def fetch_names(self, names: Iterable[str]) -> None:
+        """Look up whether these are entities."""
+        self.batch([{"op": "contains", "entity": name} for name in names])
+
+    def fetch_relations(self, names: Iterable[str], *, out: bool) -> None:
+        """Make `relations` of these names ready."""
+        self.batch([{"op": "relations", "entity": name, "out": out} for name in names])
+
+    def fetch_neighbors(self, names: Iterable[str], relation: str, *, out: bool) -> None:
+        """Make `neighbors` of these names along a relation ready; UnknownRelation if it is none."""
+        about = {"op": "neighbors", "relation": relation, "out": out, "limit": PAGE, "offset": 0}
+        found = self.batch([{**about, "entity": name} for name in names])
+        if (unknown := next((one for one in found if isinstance(one, UnknownRelation)), None)) is not None:
+            raise unknown
+
+    def fetch_some(self, names: Iterable[str], ways: Iterable[tuple[str, bool]], limit: int) -> None:
+        """Make `neighbors` with this limit, of these names along each of these relations, ready."""
+        names = list(names)
+        about = [{"op": "neighbors", "relation": one, "out": out, "limit": limit, "offset": 0} for one, out in ways]
+        self.batch([{**one, "entity": name} for one in about for name in names])
 
     # Many queries at once, views, counts
 

@@ -111,7 +111,7 @@ class LadybugEngine:
             some = self.rows(f"{start} {SHOWN} RETURN {', '.join(f'n.{quoted(one)}' for one in columns)}")
             for at, one in enumerate(columns):
                 values = [row[at] for row in some if row[at] is not None]
-                if counts[2 * at] and not values:  # the first few have none
+                if not values:  # the first few have none; it is declared, so others may
                     filled = f"MATCH {pattern.format(quoted(name))} WHERE n.{quoted(one)} IS NOT NULL"
                     values = [row[0] for row in self.rows(f"{filled} RETURN n.{quoted(one)} LIMIT {SHOWN}")]
                 yield name, one, int(counts[2 * at]), int(counts[2 * at + 1]), values

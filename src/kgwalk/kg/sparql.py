@@ -7,56 +7,37 @@ Facts are the triples of the endpoint's default graph, without labels (they are 
 nodes and quoted triples (they have no name that could be given back). A literal is shown by its text, whatever its type
 or language; a literal and an entity of one name are one node, as in a table of names.
 
-What it does not do: dates of facts, inference, and neighbours by degree (they are sorted by IRI). It does not notice
-changes: replies are cached while the graph is open. `sparql_client` sends the queries, `sparql_names` names things.
+A set of names is asked for at once (`sparql_facts`): `fetch_names`, `fetch_relations`, `fetch_neighbors` and
+`fetch_some` take as many queries for a hundred as for one, and keep the answers for the calls that follow.
+
+What it does not do: dates of facts, and inference. It does not notice changes: replies are cached while the graph is
+open. `sparql_client` sends the queries, `sparql_names` names things.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import re
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
-import httpx
-
-from kgwalk.kg.graph import ClosedAtEnd, LruCache
+from kgwalk.kg.graph import RelationEnds
 from kgwalk.kg.sparql_client import (
     CacheInfo,
-    Endpoint,
     Term,
-    can_render,
     iri,
-    is_iri,
-    is_language,
-    literal,
     local_part,
-    readings,
-    render,
-    values,
 )
-from kgwalk.kg.sparql_names import TermKind, TermNames, rank
-from kgwalk.types import Found, InputError, Neighbors, Triple, UnknownEntity, UnknownName, UnknownRelation
+from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts
+from kgwalk.kg.sparql_names import TermNames, rank
+from kgwalk.types import Found, Neighbors, RemoteError, Triple, UnknownName
 
-RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+log = logging.getLogger(__name__)
+
 MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
 
-_DIRECT_CLAIM = "<http://wikiba.se/ontology#directClaim>"
-_CLAIM = f"?claimed {_DIRECT_CLAIM}"
 
-
-class _Node(NamedTuple):
-    """What one name means: an entity, literals with the same text, or both."""
-
-    entity: list[Term]
-    literals: list[Term]
-
-    def terms(self, *, head: bool) -> list[Term]:
-        return self.entity if head else self.entity + self.literals
-
-
-class SparqlGraph(ClosedAtEnd):
+class SparqlGraph(SparqlFacts):
     """The Graph protocol over an endpoint.
 
     An entity is shown by its label, by `label (local part of the IRI)` where another entity has the label too, or by
@@ -79,49 +60,6 @@ class SparqlGraph(ClosedAtEnd):
     client: an httpx.Client to send with (proxies, certificates); the caller closes it.
     """
 
-    def __init__(
-        self,
-        endpoint: str,
-        *,
-        label: str = RDFS_LABEL,
-        relation_label: str | None = RDFS_LABEL,
-        lang: str = "en",
-        namespace: str = "",
-        wikibase: bool = False,
-        timeout: float = 10.0,
-        retries: int = 2,
-        page: int = 1000,
-        cache: int = 65_536,
-        headers: Mapping[str, str] | None = None,
-        client: httpx.Client | None = None,
-    ) -> None:
-        for name, given in (("label", label), ("relation_label", relation_label), ("namespace", namespace)):
-            if given and not is_iri(given):
-                raise InputError(f"{name} is not an absolute IRI", text=given, hint=f"as in {RDFS_LABEL}")
-        if lang and not is_language(lang):
-            raise InputError("lang is not a language tag", text=lang, hint='as in "en" or "pt-BR"')
-        self._endpoint = Endpoint(
-            endpoint, timeout=timeout, retries=retries, page=page, cache=cache, headers=headers, client=client
-        )
-        self._lang, self._wikibase = lang, wikibase
-        self._not_facts = ", ".join(render(iri(one)) for one in {label: 0, relation_label: 0} if one)
-        leaves, arrives = self._fact(head="?x"), self._fact(tail="?x")
-        entity = TermKind(label, present=f"EXISTS {{ {leaves} }} || EXISTS {{ {arrives} }}", weight=leaves)
-        relation = TermKind(
-            relation_label,
-            bearer=f"?bearer {_DIRECT_CLAIM} ?x ." if wikibase else "",
-            present=f"EXISTS {{ {self._fact(relation='?x')} }}",
-            hidden=frozenset(one for one in (label, relation_label) if one),
-        )
-        self._entities = TermNames(self._endpoint, entity, lang=lang, namespace=namespace, cache=cache)
-        self._relations = TermNames(self._endpoint, relation, lang=lang, namespace=namespace, cache=cache)
-        self._literals: LruCache[str, list[Term]] = LruCache(cache)
-        self._literals_lock = threading.Lock()
-        self._catalogue: dict[str, str] | None = None
-
-    def close(self) -> None:
-        self._endpoint.close()
-
     def __repr__(self) -> str:
         return f"SparqlGraph({self._endpoint.shown!r})"
 
@@ -136,6 +74,8 @@ class SparqlGraph(ClosedAtEnd):
         return self._relations.resolve(relation) is not None
 
     def relations(self, entity: str, *, out: bool = True) -> list[str]:
+        if (ready := self._around.get((entity, out))) is not None:
+            return list(ready)
         terms = self._known_node(entity).terms(head=out)
         if not terms:
             return []
@@ -144,24 +84,28 @@ class SparqlGraph(ClosedAtEnd):
         return sorted(set(self._relations.show(row["r"].value for rows in pages for row in rows).values()))
 
     def neighbors(self, entity: str, relation: str, *, out: bool = True, limit: int | None = None) -> Neighbors:
-        """As in the protocol, but sorted by IRI or literal text, since the endpoint keeps no degrees."""
+        """As in the protocol, those first that have most facts; of a hub the first by IRI, and more than FEW by IRI."""
         if limit is not None and limit < 0:
             raise ValueError(f"limit is {limit}, less than none")
+        ready = self._near.get((entity, relation, out))
+        if ready is not None and len(ready.names) >= (ready.total if limit is None else min(limit, ready.total)):
+            return Neighbors(ready.names[:limit], ready.total)
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
         if not terms:
             return Neighbors([], 0)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
-        names: dict[str, None] = {}  # each once: literals of several types may have the same text
+        found: dict[str, Term] = {}  # each name once: literals of several types may have the same text
         if limit != 0:
             for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
-                names |= dict.fromkeys(self._shown([row[other] for row in rows]))
-                if limit is not None and len(names) >= limit:
+                ends = [row[other] for row in rows]
+                found |= dict(zip(self._shown(ends), ends, strict=True))
+                if limit is not None and len(found) >= limit:
                     break
             else:
-                return Neighbors(list(names), len(names))
+                return Neighbors(self._ordered([found])[0], len(found))
         total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
-        return Neighbors(list(names)[:limit], total)
+        return Neighbors(self._ordered([found])[0][:limit], total)
 
     def match(
         self,
@@ -171,7 +115,7 @@ class SparqlGraph(ClosedAtEnd):
         *,
         limit: int | None = None,
     ) -> Iterator[Triple]:
-        """As in the protocol, a page at a time, sorted by IRI.
+        """As in the protocol, a page at a time, sorted by IRI. All facts come relation by relation.
 
         With few names given, the endpoint has much to sort and may give up.
         """
@@ -183,6 +127,9 @@ class SparqlGraph(ClosedAtEnd):
             return iter(())
         if heads == [] or limit == 0:  # a literal is the head of nothing
             return iter(())
+        if heads is relations is tails is None and len(every := self._listed()) < MOST_RELATIONS:
+            each = (self._facts(self._where(relations=[iri(one)]), limit) for one in sorted(every))
+            return itertools.islice(itertools.chain.from_iterable(each), limit)
         return itertools.islice(self._facts(self._where(heads, relations, tails), limit), limit)
 
     def find(self, text: str, k: int = 5) -> list[Found]:
@@ -202,31 +149,44 @@ class SparqlGraph(ClosedAtEnd):
 
     def find_relation(self, text: str, k: int = 5) -> list[Found]:
         """As in the protocol, over all relations; they are fetched once, at most MOST_RELATIONS."""
-        if self._catalogue is None:
-            self._catalogue = self._all_relations()
-        found = rank(text, self._catalogue, k)
+        found = rank(text, self._listed(), k)
         named = self._relations.resolve(text)
         if named:
             found = [(named, 1.0, "exact"), *(one for one in found if one[0] != named)][:k]
         return _found(found, self._relations)
 
-    def _fact(self, head: str = "?h", relation: str = "?r", tail: str = "?t") -> str:
-        """The pattern of one fact, over three variables."""
-        claim = f"{_CLAIM} {relation} ." if self._wikibase else ""
-        return (
-            f"{head} {relation} {tail} . {claim} FILTER({relation} NOT IN ({self._not_facts}))\n"
-            f"FILTER(isIRI({head})) FILTER(isIRI({tail}) || isLiteral({tail}))"
-        )
-
-    def _where(
-        self,
-        heads: Sequence[Term] | None = None,
-        relations: Sequence[Term] | None = None,
-        tails: Sequence[Term] | None = None,
-    ) -> str:
-        given = {"?h": heads, "?r": relations, "?t": tails}
-        tables = [values(variable, terms) for variable, terms in given.items() if terms is not None]
-        return f"WHERE {{ {' '.join(tables)} {self._fact()} }}"
+    def relation_ends(self, most: int, looked_at: int, shown: int) -> list[RelationEnds]:
+        """Of each relation a look at so many facts, and some of its ends; nothing where there are more relations than
+        `most`, or the endpoint takes too long to tell. A query lists them, one counts, and two give the ends.
+        """
+        try:
+            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._where()} LIMIT {most + 1}")
+            relations = sorted(row["r"].value for row in rows)
+            if not relations or len(relations) > most:
+                return []
+            wheres = [self._where(relations=[iri(one)]) for one in relations]
+            counting = [
+                f"{{ SELECT ?r (COUNT(DISTINCT ?h) AS ?hs) (COUNT(DISTINCT ?t) AS ?ts) WHERE "
+                f"{{ {{ SELECT ?h ?r ?t {where} LIMIT {looked_at} }} }} GROUP BY ?r }}"
+                for where in wheres
+            ]
+            counted = self._endpoint.select(f"SELECT ?r ?hs ?ts WHERE {{ {' UNION '.join(counting)} }}")
+            some: dict[str, dict[str, list[str]]] = {}
+            for end in ("h", "t"):
+                parts = [f"{{ SELECT DISTINCT ?r ?{end} {where} LIMIT {shown} }}" for where in wheres]
+                rows = self._endpoint.select(f"SELECT ?r ?{end} WHERE {{ {' UNION '.join(parts)} }}")
+                for row, name in zip(rows, self._shown([row[end] for row in rows]), strict=True):
+                    some.setdefault(row["r"].value, {"h": [], "t": []})[end].append(name)
+        except RemoteError as error:
+            log.warning("no kinds are listed: %s", error)
+            return []
+        names = self._relations.show(relations)
+        told = []
+        for row in counted:
+            thing, of_each_end = row["r"].value, some.get(row["r"].value, {"h": [], "t": []})
+            counts = int(row["hs"].value), int(row["ts"].value)
+            told.append(RelationEnds(names[thing], *counts, of_each_end["h"], of_each_end["t"]))
+        return sorted(told, key=lambda one: one.relation)
 
     def _facts(self, where: str, size: int | None) -> Iterator[Triple]:
         last = None
@@ -240,49 +200,15 @@ class SparqlGraph(ClosedAtEnd):
                     yield triple
                 last = triple
 
-    def _shown(self, terms: Sequence[Term]) -> list[str]:
-        """The names of entities and literals, in order. Literals are remembered, since a name does not say its type."""
-        entities = self._entities.show(term.value for term in terms if term.kind == "uri")
-        for term in terms:
-            if term.kind == "literal" and can_render(term):
-                self._remember(term)
-        return [entities[term.value] if term.kind == "uri" else term.value for term in terms]
-
-    def _remember(self, term: Term) -> None:
-        with self._literals_lock:
-            known = self._literals.get(term.value) or []
-            if term not in known:
-                self._literals.put(term.value, [*known, term])
-
-    def _node(self, name: str) -> _Node | None:
-        if not can_render(literal(name)):
-            return None
-        entity = self._entities.resolve(name)
-        shown = self._literals.get(name) or []
-        literals = list(dict.fromkeys(shown + readings(name, self._lang)))
-        if entity is not None:
-            return _Node([iri(entity)], literals)
-        return _Node([], literals) if shown or self._any_tail(literals) else None
-
-    def _any_tail(self, literals: Sequence[Term]) -> bool:
-        return bool(self._endpoint.select(f"SELECT ?h {self._where(tails=literals)} LIMIT 1"))
-
-    def _known_node(self, name: str) -> _Node:
-        node = self._node(name)
-        if node is None:
-            raise UnknownEntity(name, self._entities.near(name))
-        return node
-
-    def _known_relation(self, name: str) -> str:
-        relation = self._relations.resolve(name)
-        if relation is None:
-            raise UnknownRelation(name, self._relations.near(name))
-        return relation
+    def _listed(self) -> dict[str, str]:
+        if self._catalogue is None:
+            self._catalogue = self._all_relations()
+        return self._catalogue
 
     def _all_relations(self) -> dict[str, str]:
         """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
         # A Wikibase lists its properties; any other endpoint must look through its facts.
-        listed = f"WHERE {{ {_CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
+        listed = f"WHERE {{ {CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
         where = listed if self._wikibase else self._where()
         found: list[str] = []
         for rows in self._endpoint.pages(f"SELECT DISTINCT ?r {where}", "STR(?r)"):

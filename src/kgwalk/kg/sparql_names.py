@@ -60,6 +60,7 @@ class TermNames:
         self._langs = dict.fromkeys((lang, ""))  # in order of preference
         self._names: LruCache[str, str] = LruCache(cache)
         self._iris: LruCache[str, str] = LruCache(cache)
+        self._resolved: LruCache[str, tuple[str | None]] = LruCache(cache)  # names that were looked up together
 
     def show(self, iris: Iterable[str]) -> dict[str, str]:
         """The name of each IRI."""
@@ -85,16 +86,75 @@ class TermNames:
         shown = self._iris.get(name)
         if shown is not None:
             return shown
+        if (known := self._resolved.get(name)) is not None:
+            return known[0]
         if not can_render(literal(name)):
             return None
         if self._present(name):
             return name
-        label, _, local = name[:-1].rpartition(" (") if name.endswith(")") else ("", "", "")
-        found = self.carriers(name) or (self.carriers(label, local) if label and local else [])
+        label, local = _parted(name)
+        found = self.carriers(name) or (self.carriers(label, local) if label else [])
         if found:
             return found[0]
         whole = self._namespace + name
         return whole if self._namespace and self._present(whole) else None
+
+    def resolve_all(self, names: Iterable[str]) -> dict[str, str]:
+        """The same of many names at once; a name that means nothing is left out. As few queries for a hundred as for
+        one, and one more for each label that several things have.
+        """
+        found: dict[str, str] = {}
+        unknown: list[str] = []
+        for name in dict.fromkeys(names):
+            shown, known = self._iris.get(name), self._resolved.get(name)
+            thing = shown if shown is not None or known is None else known[0]
+            if thing is not None:
+                found[name] = thing
+            elif known is None and can_render(literal(name)):
+                unknown.append(name)
+        for start in range(0, len(unknown), BATCH):
+            some = unknown[start : start + BATCH]
+            new = self._looked_up(some)
+            found |= new
+            for name in some:
+                self._resolved.put(name, (new.get(name),))
+        return found
+
+    def _looked_up(self, names: Sequence[str]) -> dict[str, str]:
+        found = {name: name for name in self._all_present(names)}
+        labels = dict.fromkeys(label for name in names for label in (name, _parted(name)[0]) if label)
+        things = self._all_carriers([label for label in labels if label not in found])
+        for name in names:
+            label, local = _parted(name)
+            parted = [thing for thing in things.get(label, ()) if local and local_part(thing) == local]
+            if name not in found and (those := things.get(name) or parted):
+                found[name] = self._weightiest(those[:MOST_CARRIERS])[0]
+        wholes = {self._namespace + name: name for name in names if self._namespace and name not in found}
+        return found | {wholes[whole]: whole for whole in self._all_present(wholes)}
+
+    def _all_present(self, names: Iterable[str]) -> list[str]:
+        """Those texts that are IRIs in the graph."""
+        iris = [iri(name) for name in names if is_wellformed(name) and name not in self._kind.hidden]
+        if not iris:
+            return []
+        query = f"SELECT DISTINCT ?x WHERE {{ {values('?x', iris)} FILTER({self._kind.present}) }}"
+        return [row["x"].value for rows in self._endpoint.pages(query, "STR(?x)") for row in rows]
+
+    def _all_carriers(self, labels: Sequence[str]) -> dict[str, list[str]]:
+        """The things with each of these labels, in the order of `carriers` but for their facts."""
+        if self._kind.label is None or not labels:
+            return {}
+        spellings = [term for label in labels for term in self._spellings(label)]
+        query = (
+            f"SELECT DISTINCT ?x ?l WHERE {{ {values('?l', spellings)} {self._labelled()}\n"
+            f"FILTER({self._kind.present}) }}"
+        )
+        found: dict[str, dict[str, None]] = {}
+        for rows in self._endpoint.pages(query, "STR(?x) LANG(?l) STR(?l)"):
+            for row in rows:
+                if _writable(row["x"]):
+                    found.setdefault(row["l"].value, {})[row["x"].value] = None
+        return {label: sorted(things, key=lambda thing: (len(thing), thing)) for label, things in found.items()}
 
     def carriers(self, label: str, local: str = "") -> list[str]:
         """The things with this label (and local part), at most MOST_CARRIERS.
@@ -231,6 +291,16 @@ class TermNames:
 
     def _spellings(self, label: str) -> list[Term]:
         return [literal(label, lang=lang) for lang in self._langs]
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """The label and the local part of a name that has both.
+
+    >>> _parted("Titanic (t1997)"), _parted("Titanic")
+    (('Titanic', 't1997'), ('', ''))
+    """
+    label, _, local = name[:-1].rpartition(" (") if name.endswith(")") else ("", "", "")
+    return (label, local) if label and local else ("", "")
 
 
 def _writable(term: Term) -> bool:

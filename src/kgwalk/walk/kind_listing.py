@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kgwalk.kg.graph import Graph, HasClasses
+from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.types import UnknownName
 from kgwalk.walk.kinds import EVERYTHING, OF_TYPE, Kind, ends_of, kinds_of, names_class
@@ -52,7 +52,9 @@ def listed_kinds(graph: Graph, most: int, called: Callable[[str], str] = str) ->
     if not most:
         return ()
     if not isinstance(graph, StoredGraph):
-        return [ListedKind(kind) for kind in kinds_of(graph).values()][:most] if isinstance(graph, HasClasses) else ()
+        known = list(dict.fromkeys(kinds_of(graph).values()))
+        classes = [ListedKind(kind) for kind in known if kind.how == OF_TYPE]
+        return classes[:most] or _without_classes(known, most) if known else ()
     whole = type(graph) is StoredGraph
     kept = _LISTED.setdefault(graph.store if whole else graph, {})
     key = most, called is str
@@ -71,7 +73,7 @@ def _list(graph: StoredGraph, most: int, called: Callable[[str], str]) -> Sequen
     if classes and not _classed(classes, graph):
         return []
     if not classes:
-        return [ListedKind(kind) for kind in (EVERYTHING, *known)] if len(known) < most else []
+        return _without_classes(known, most)
     classes = classes[:most]
     each = min(EACH, RELATIONS // len(classes))
     if each < LEAST:
@@ -83,6 +85,10 @@ def _list(graph: StoredGraph, most: int, called: Callable[[str], str]) -> Sequen
         ranked = sorted(found, key=lambda relation: (shared[relation], -found[relation], relation))
         listed.append(ListedKind(kind, tuple(called(relation) for relation in ranked[:each])))
     return listed
+
+
+def _without_classes(known: Sequence[Kind], most: int) -> list[ListedKind]:
+    return [ListedKind(kind) for kind in (EVERYTHING, *known)] if len(known) < most else []
 
 
 def _classed(classes: Sequence[Kind], graph: StoredGraph) -> bool:

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from rapidfuzz.distance import OSA
 
 from kgwalk.kg.csr import I64
-from kgwalk.kg.graph import Graph, HasClasses
+from kgwalk.kg.graph import Batched, Graph, HasClasses, HasRelationEnds, RelationEnds
 from kgwalk.kg.names import normalise, singular, split_words
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import Triple, UnknownName
+from kgwalk.types import KgwalkError, Triple, UnknownName
 from kgwalk.walk.name_lookup import (
     ALIKE,
     ALIKE_LETTERS,
@@ -50,6 +50,8 @@ from kgwalk.walk.values import value_of
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
 THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
+MOST_RELATIONS, FACTS_LOOKED_AT = 200, 2000  # of a graph elsewhere; with more relations it has too many kinds to list
+MOST_READ = 100_000  # facts of a graph elsewhere that are read for all of a kind
 MOST_VALUES = 0.2  # the share of values among them from which on they make none
 OWN_VALUES = 0.7  # the share of values that are one thing's alone from which on they make no kind
 LONGEST = 4  # words of a kind's name
@@ -108,6 +110,11 @@ class Kind:
                 return list(graph.neighbors(self.value, self.relation, out=False).names)
             except UnknownName:
                 return []
+        if not isinstance(graph, StoredGraph):
+            read = list(islice(graph.match(relation=None if self.how == ALL else self.relation), MOST_READ + 1))
+            if len(read) > MOST_READ:
+                raise KgwalkError(f"there are more than {MOST_READ:,} facts to read for all of the kind {self.name!r}")
+            return list(dict.fromkeys(fact.tail if self.how == TAILS else fact.head for fact in read))
         if self.how == ALL:
             if type(graph) is StoredGraph:
                 return graph.store.entity.several(np.flatnonzero(np.diff(graph.store.out.groups_array)).tolist())
@@ -243,22 +250,47 @@ def kinds_of(graph: Graph) -> KnownKinds:
     """
     if not isinstance(graph, StoredGraph):
         if graph not in _TOLD:
-            _TOLD[graph] = KnownKinds()
-            relation, classes = graph.classes() if isinstance(graph, HasClasses) else ("", [])
-            for name in classes:
-                words = singular_words(_plain(split_words(name)).split())
-                _TOLD[graph].setdefault(words, Kind(class_name(name), OF_TYPE, relation, name))
+            _TOLD[graph] = _told(graph)
         return _TOLD[graph]
     whole = type(graph) is StoredGraph
     known = _KINDS.get(graph.store if whole else graph)
     if known is None:
-        known = _KINDS[graph.store if whole else graph] = KnownKinds()
         relations, ends = _all_of_store(graph.store) if whole else _all_of_view(graph)
-        listed = _listed(graph.store, relations, ends)
-        for kind in sorted(listed, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
-            known.setdefault(singular_words(_plain(kind.name).split()), kind)
-        known.pop("", None)
+        looked_at = [_StoredEnds(graph.store, number, ends) for number in relations]
+        known = _KINDS[graph.store if whole else graph] = _by_name(_listed(looked_at))
     return known
+
+
+def can_be_all(kind: Kind, graph: Graph) -> bool:
+    """Whether a walk can start from all of a kind: of a graph elsewhere only of one that it tells."""
+    if isinstance(graph, StoredGraph) or kind.how == OF_TYPE:
+        return True
+    told = kinds_of(graph).values()
+    return kind in (EVERYTHING, *told) and bool(told) and all(one.how != OF_TYPE for one in told)
+
+
+def _by_name(kinds: Iterable[Kind]) -> KnownKinds:
+    known = KnownKinds()
+    for kind in sorted(kinds, key=lambda kind: (OF_TYPE, TAILS, HEADS).index(kind.how)):
+        known.setdefault(singular_words(_plain(kind.name).split()), kind)
+    known.pop("", None)
+    return known
+
+
+def _told(graph: Graph) -> KnownKinds:
+    """The kinds of a graph elsewhere: the classes that it tells; where it has none, what its relations come from and
+    lead to, by the same rules as of a store, over some facts of each.
+    """
+    known = KnownKinds()
+    relation, classes = graph.classes() if isinstance(graph, HasClasses) else ("", [])
+    for name in classes:
+        words = singular_words(_plain(split_words(name)).split())
+        known.setdefault(words, Kind(class_name(name), OF_TYPE, relation, name))
+    if classes or not isinstance(graph, HasRelationEnds) or not isinstance(graph, Batched):
+        return known
+    ends = graph.relation_ends(MOST_RELATIONS, FACTS_LOOKED_AT, SAMPLED)
+    graph.fetch_relations(dict.fromkeys(name for one in ends for name in one.some_tails), out=True)
+    return _by_name(_listed([_ToldEnds(graph, one) for one in ends]))
 
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
@@ -269,40 +301,97 @@ def kind_named(name: str, graph: Graph) -> Kind | None:
     return Kind(_plain(name), TAILS, name) if kind is None and known and graph.has_relation(name) else kind
 
 
-# What a store has
+# What the relations come from and lead to
 
 
 _Ends = Callable[[int, bool], I64]  # the entities that a relation comes from, or leads to, by number
 
 
-def _listed(store: Store, relations: Iterable[int], ends: _Ends) -> Iterator[Kind]:
-    names = [(number, store.relation_name(number)) for number in relations]
-    typed = any(is_type(name) for _, name in names)
-    for number, relation in names:
-        words = _plain(relation)
+class _RelationEnds(Protocol):
+    """What a relation comes from and leads to, as far as kinds are told by it."""
+
+    name: str
+
+    def count(self, heads: bool) -> int: ...
+
+    def some(self, heads: bool) -> list[str]:
+        """At most SAMPLED of its ends."""
+        ...
+
+    def every_tail(self) -> list[str]: ...
+
+    def leads_on(self) -> bool:
+        """Whether the first of its tails have facts of their own, as things have and values have not."""
+        ...
+
+
+class _StoredEnds:
+    """Those of a relation of a store."""
+
+    def __init__(self, store: Store, number: int, ends: _Ends) -> None:
+        self.name, self._store, self._number, self._ends = store.relation_name(number), store, number, ends
+
+    def count(self, heads: bool) -> int:
+        return len(self._ends(self._number, heads))
+
+    def some(self, heads: bool) -> list[str]:
+        return self._store.entity.several(self._ends(self._number, heads)[:SAMPLED].tolist())
+
+    def every_tail(self) -> list[str]:
+        return self._store.entity.several(self._ends(self._number, False).tolist())
+
+    def leads_on(self) -> bool:
+        sample, groups = self._ends(self._number, False)[:SAMPLED], self._store.out.groups_array
+        return len(sample) > 0 and bool(np.mean(groups[sample + 1] > groups[sample]) > 0.5)
+
+
+class _ToldEnds:
+    """Those that a graph elsewhere tells of a relation; the relations around its tails have been fetched."""
+
+    def __init__(self, graph: Graph, told: RelationEnds) -> None:
+        self.name, self._graph, self._told = told.relation, graph, told
+
+    def count(self, heads: bool) -> int:
+        return self._told.heads if heads else self._told.tails
+
+    def some(self, heads: bool) -> list[str]:
+        return list(self._told.some_heads if heads else self._told.some_tails)[:SAMPLED]
+
+    def every_tail(self) -> list[str]:
+        facts = islice(self._graph.match(relation=self.name), FACTS_LOOKED_AT)
+        return list(dict.fromkeys(fact.tail for fact in facts))
+
+    def leads_on(self) -> bool:
+        leading = [bool(self._graph.relations(name)) for name in self.some(False)]
+        return bool(leading) and sum(leading) > 0.5 * len(leading)
+
+
+def _listed(relations: Sequence[_RelationEnds]) -> Iterator[Kind]:
+    typed = any(is_type(one.name) for one in relations)
+    for one in relations:
+        relation, words = one.name, _plain(one.name)
         if is_type(relation):
-            values = store.entity.several(ends(number, False).tolist())
+            values = one.every_tail()
             yield from (Kind(class_name(value), OF_TYPE, relation, value) for value in values)
             yield from _called_alike(relation, values)
             continue
         if _AGENTS.match(words):
-            if _things(store, ends(number, False)):
+            if _things(one.some(False)):
                 yield Kind(words, TAILS, relation)
             continue
         comes, key, leads = _COMES_FROM.match(words), _KEY.match(words), _LEADS_TO.match(words)
         if is_naming(words) or _VERBAL.match(words) or (comes and _PARTICIPLE.search(comes[1])):
             continue
         if comes:
-            if _things(store, ends(number, True)):
+            if _things(one.some(True)):
                 yield Kind(comes[1], HEADS, relation)
         elif key:
             # A foreign key leads to what it is called after; a key of its own tells what its things are.
-            heads, tails = ends(number, True), ends(number, False)
-            if _have_facts(store, tails):
+            if one.leads_on():
                 yield Kind(key[1], TAILS, relation)
-            elif not typed and len(tails) == len(heads) and _things(store, heads):
+            elif not typed and one.count(False) == one.count(True) and _things(one.some(True)):
                 yield Kind(key[1], HEADS, relation)
-        elif _things(store, ends(number, False)) and not _tells_apart(store, ends(number, True), ends(number, False)):
+        elif _things(one.some(False)) and not _tells_apart(one):
             yield Kind(leads[1] if leads else words, TAILS, relation)
 
 
@@ -314,15 +403,10 @@ def _called_alike(relation: str, values: Sequence[str]) -> Iterator[Kind]:
             yield Kind(word, HEADS, relation)
 
 
-def _have_facts(store: Store, entities: I64) -> bool:
-    """Whether the first of them have facts of their own, as things have and values have not."""
-    sample = entities[:SAMPLED]
-    return len(sample) > 0 and bool(np.mean(store.out.groups_array[sample + 1] > store.out.groups_array[sample]) > 0.5)
-
-
-def _tells_apart(store: Store, heads: I64, tails: I64) -> bool:
+def _tells_apart(relation: _RelationEnds) -> bool:
     """Whether nearly everything has a value of its own, such as an address or a telephone number."""
-    return len(heads) > SAMPLED and len(tails) > OWN_VALUES * len(heads) and not _have_facts(store, tails)
+    heads, tails = relation.count(True), relation.count(False)
+    return heads > SAMPLED and tails > OWN_VALUES * heads and not relation.leads_on()
 
 
 def ends_of(store: Store, relation: int, heads: bool) -> I64:
@@ -343,9 +427,8 @@ def _all_of_view(graph: StoredGraph) -> tuple[Iterable[int], _Ends]:
     )
 
 
-def _things(store: Store, ends: I64) -> bool:
-    """Whether the ends are things with names, not numbers and dates."""
-    names = store.entity.several(ends[:SAMPLED].tolist())
+def _things(names: Sequence[str]) -> bool:
+    """Whether the ends of a relation are things with names, not numbers and dates."""
     values = sum(value_of(name) is not None for name in names)
     return bool(names) and values <= MOST_VALUES * len(names)
 

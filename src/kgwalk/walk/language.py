@@ -17,10 +17,9 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.times import parse_time
 from kgwalk.types import Triple
-from kgwalk.walk.kinds import OF_TYPE, kind_named
+from kgwalk.walk.kinds import can_be_all, kind_named
 from kgwalk.walk.paths import Expression, Hop
 from kgwalk.walk.sets import (
     BOOLEAN,
@@ -191,8 +190,7 @@ class Sets(NamedSets):
     def all(self, kind: str) -> int:
         """all things of a kind, by its name"""
         found = kind_named(kind, self.graph)
-        # of a graph elsewhere only classes: all that has a relation, or all there is, would be the whole of it
-        if found is None or (found.how != OF_TYPE and not isinstance(self.graph, StoredGraph)):
+        if found is None or not can_be_all(found, self.graph):
             raise SetError(f'the graph has no kind "{escape_name(kind)}"')
         return self.add(NamedSet(tuple(found.members(self.graph)), {}, (), kind=found))
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Batched, Graph
 from kgwalk.types import UnknownName
 from kgwalk.walk.kinds import class_name, names_class
 from kgwalk.walk.name_lookup import NAMES as NAMING
@@ -86,6 +86,7 @@ class Outlook:
         What is like the set itself, or like what another relation of the listing leads to, is said in a word. With
         `samples` a relation that leads to values, or to things of no class, is shown with one of their names.
         """
+        self._fetch(members, around)
         own = self._sort(members)
         first: list[tuple[str, Behind]] = []
         found: list[str | Behind] = []
@@ -114,13 +115,45 @@ class Outlook:
 
     def behind(self, members: Sequence[str], relation: str, out: bool) -> Behind:
         """Of a relation by the name that it has in the walk; nothing of a path, which says itself where it leads."""
-        there: list[str] = []
         relation = self.real(relation)
+        return self._sort(self._there(members, relation, out), (relation, not out))
+
+    def _there(self, members: Sequence[str], relation: str, out: bool) -> list[str]:
+        """Some of what a relation leads to."""
+        there: list[str] = []
         for name in spread(members, ASKED):
             there += spread(self._neighbors(name, relation, out), LOOKED_AT)
             if len(there) > ASKED:
                 break
-        return self._sort(list(dict.fromkeys(there)), (relation, not out))
+        return list(dict.fromkeys(there))
+
+    def _fetch(self, members: Sequence[str], around: Sequence[tuple[str, bool]]) -> None:
+        """Of a graph elsewhere, ask at once for all that `notes` looks at: the neighbours of some members, the
+        relations around these, what their classes are and what their relations lead to. That are as many queries for
+        a set of thousands with forty relations as for one thing with one.
+        """
+        if not isinstance(self.graph, Batched):
+            return
+        ways = [(self.real(relation), out) for relation, out in around]
+        self.graph.fetch_some(spread(members, ASKED), ways, NEAREST)
+        looked_at = [spread(self._there(members, relation, out), LOOKED_AT) for relation, out in ways]
+        things = [name for some in (spread(members, LOOKED_AT), *looked_at) for name in some if value_of(name) is None]
+        things = list(dict.fromkeys(things))
+        for out in (True, False):
+            self.graph.fetch_relations(things, out=out)
+        classes: dict[str, set[str]] = {}
+        first: dict[str, str] = {}  # by a relation that is not known yet to lead to things: what has it first
+        for name in things:
+            for one in self._relations(name, True):
+                if self._is_class(one):
+                    classes.setdefault(one, set()).add(name)
+                elif not self._is_naming(one) and one not in self._things:
+                    first.setdefault(one, name)
+        classed = dict.fromkeys(name for some in classes.values() for name in some)
+        self.graph.fetch_some(classed, [(one, True) for one in classes], NEAREST)
+        self.graph.fetch_some(dict.fromkeys(first.values()), [(one, True) for one in first], NEAREST)
+        ends = [end for one, name in first.items() for end in self._neighbors(name, one)[:1] if value_of(end) is None]
+        self.graph.fetch_relations(dict.fromkeys(ends), out=True)
 
     def _sample(self, members: Sequence[str], relation: str, out: bool) -> str:
         """One of the names that a relation leads to, or a path of two to a value, as a listing says it."""

@@ -101,8 +101,9 @@ def holding(plain: str, near: Iterable[RankedName], anywhere: bool = False) -> l
                 continue
             missing = set(words) - set(name)
             if not missing or (len(missing) < len(words) and all(_misspelt(word, name) for word in missing)):
-                held.append((len(missing), one.rank, one))
-    return [one for *_, one in sorted(held)]
+                held.append((len(missing), one))
+    # by rank, which all names of a graph elsewhere share
+    return [one for _, one in sorted(held, key=lambda entry: (entry[0], entry[1].rank))]
 
 
 def _misspelt(word: str, name: Iterable[str]) -> bool:

@@ -163,6 +163,8 @@ def kinds_beside(question: str, topics: Sequence[str], graph: Graph) -> list[Kin
     """
     if not isinstance(graph, StoredGraph | HasClasses):
         return []
+    if topics and not any(kind.how == OF_TYPE for kind in kinds_of(graph).values()):
+        return []  # beside topics only classes are a start: without any, nothing is looked up
     text = Text(question)
     mentions, meant = linked(question, graph), _meant(question, graph)
     plain = question.casefold()

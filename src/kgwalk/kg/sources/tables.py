@@ -4,7 +4,8 @@
     tables.start("employees", source).add(...)      once for every table
     for block in tables.blocks(chosen): ...         facts and names
 
-A row is a thing of the table's kind: (row, `is_a`, table). Its key column tells it from the others, and its label is
+A row is a thing of the table's kind: (row, `is_a`, table), unless the table's name begins with `_`, which says no kind,
+as it does of a label in a property graph. Its key column tells it from the others, and its label is
 what people see. A cell is a fact (row, column's name, cell); where its column is a foreign key, the fact leads to the
 other table's row. `table_keys` finds which columns are what. A text that is the name of just one row means that row.
 Numbers, dates and all other text are what they say.
@@ -286,7 +287,8 @@ class Tables:
             text = f"SELECT e.id, {_target(column, 'c')} FROM c{column.number} c JOIN e{table.number} e "
             text += f"ON e.row = c.row {_to(column, 'c')} ORDER BY c.rowid"
             yield from self._told(table, column.name, text, block_bytes)
-        yield from self._told(table, is_a, kinds, block_bytes, kind)
+        if not table.name.startswith("_"):
+            yield from self._told(table, is_a, kinds, block_bytes, kind)
 
     def _told(self, table: Table, relation: str, query: str, block_bytes: int, *arguments: str) -> Iterator[Block]:
         facts, held = Columns(3), 0

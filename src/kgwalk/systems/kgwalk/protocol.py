@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import setting
-from kgwalk.kg.graph import Graph
+from kgwalk.kg.graph import Batched, Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.llm.grammar import Grammar, Names
 from kgwalk.systems.kgwalk.path_grammar import RelationForms
@@ -365,8 +365,8 @@ class KgwalkWalk(Walk):
     ) -> tuple[list[str], list[str], str]:
         """What lies behind the relations that leave and enter a set, and what its members are, where that is shown."""
         kind = "" if made.kind is None else f" {escape_name(made.kind.name)}"
-        if not self.protocol.ahead or not isinstance(self.environment.graph, StoredGraph):
-            return [], [], kind  # of a graph elsewhere, every look would be a request
+        if not self.protocol.ahead or not isinstance(self.environment.graph, StoredGraph | Batched):
+            return [], [], kind  # of a graph elsewhere that is asked one by one, every look would be a request
         most = self.protocol.relations
         around = [(name, True) for name in leaving[:most]] + [(name, False) for name in entering[:most]]
         notes = self.sets.outlook.notes(made.members, around, self.protocol.ahead, samples=self.protocol.samples)

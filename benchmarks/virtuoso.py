@@ -1,4 +1,4 @@
-"""A Virtuoso server of its own for tests: a folder, two loopback ports, a graph for each data set.
+"""A Virtuoso server of its own for tests and benchmarks: a folder, two loopback ports, a graph for each data set.
 
 `make test-virtuoso` runs the tests of SPARQL graphs against it; Debian and Ubuntu have it as virtuoso-opensource.
 """
@@ -50,7 +50,7 @@ def absent() -> str:
 
 
 class Virtuoso:
-    """A running server. It is stopped, and its folder removed, when the tests end."""
+    """A running server. It is stopped, and its folder removed, when the program ends."""
 
     def __init__(self) -> None:
         if problem := absent():
@@ -111,5 +111,5 @@ def _free_port() -> int:
 
 @cache
 def running() -> Virtuoso:
-    """The one server of this run of tests."""
+    """The one server of this process."""
     return Virtuoso()
