@@ -182,6 +182,14 @@ def test_a_large_graph_is_not_looked_through(site: StoredGraph, monkeypatch: pyt
     assert next_hops(site, str) is not None  # known already
 
 
+def test_a_set_with_very_many_first_steps_may_take_any(site: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products have four. A person has one."""
+    monkeypatch.setattr(module, "MOST_STARTS", 3)
+    assert allows(site, ["Roof Membrane"], 'tail_entities($1, "lead")')
+    assert allows(site, ["Roof Membrane"], 'filter($1, "lead", ">", "2")')
+    assert not allows(site, ["Sally Quirke"], 'tail_entities($1, "price")')
+
+
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 
 

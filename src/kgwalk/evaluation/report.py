@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from kgwalk.config.run_folder import RESTORE, RunFolder, episode_from, open_run, read_rows
+from kgwalk.data.dataset import GRAPH_ID
 from kgwalk.data.mixture import DATASET_KEY
 from kgwalk.score.episode import majority, oracle_max, pass_at_k, union
 from kgwalk.score.statistics import (
@@ -430,7 +431,9 @@ def _walks(run: RunFolder) -> Iterator[tuple[str, dict[str, float], bool, float]
     for row, episode in whole_episodes(run.file(PREDICTIONS)):
         found = seen_in(episode) if row["metrics"]["answered"] else {}
         if found and is_started(episode):
-            yield row["groups"].get(DATASET_KEY, data), found, is_right(row), episode.likelihood or 0.0
+            graph = episode.question.extra.get(GRAPH_ID)  # of a dataset of many graphs
+            graph = row["groups"].get(DATASET_KEY, data) if graph is None else f"{data}/{graph}"
+            yield graph, found, is_right(row), episode.likelihood or 0.0
 
 
 def is_right(row: PredictionRow) -> bool:

@@ -36,11 +36,13 @@ MOST_FACTS = 2_000_000  # of graphs that are looked through; a step of others ma
 MOST_HOPS = 8_000
 MOST_TOGETHER = 30_000_000  # two hops of one entity, all entities together: bounds the time to some seconds
 LOOKED_AT = 24  # things that a hop leads to, to see whether they are numbers or dates
+MOST_STARTS = 250  # hops from one set: a grammar of thousands takes seconds to make, and rules out little
 MEMBERS = 200  # of a set whose hops are looked at
 NEVER = 1 << 20  # steps
 MOST_HELD = 5  # hops that leave a node which only holds a value
 
 Hops = tuple[int, ...]  # ascending
+ANY: Hops = (-1,)  # any of the graph
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class NextHops:
         self._together = [self.table.after[hop ^ 1] for hop in range(2 * len(facts.relations))]
 
     def starts(self, graph: StoredGraph, members: Sequence[str]) -> Hops:
-        """The hops that can be first from a set."""
+        """The hops that can be first from a set; ANY where there are very many, as around a country in Freebase."""
         found: set[int] = set()
         for name in spread(members, MEMBERS):
             number = graph.store.entity_number(name)
@@ -91,7 +93,7 @@ class NextHops:
             own = self._hop_P[low:high].tolist()
             classes = [of_class for hop in own if hop % 2 == 0 for of_class in self._class_hops(hop // 2, number)]
             found.update(own, *(classes or (self._together[hop] for hop in own if hop // 2 not in self._classes)))
-        return tuple(sorted(found))
+        return tuple(sorted(found)) if len(found) <= MOST_STARTS else ANY
 
     def _class_hops(self, relation: int, entity: int) -> list[Hops]:
         if relation not in self._classes:

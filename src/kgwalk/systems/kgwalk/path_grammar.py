@@ -125,8 +125,8 @@ class Walkable(NamedTuple):
 
     def rules(self) -> list[GrammarRule]:
         """Rules one of which a path follows; none where it can have no first step."""
-        start = self._leading(self.start, self.steps)
-        return ([self._next(start, self.steps, False)] if self._simple(start) else []) + self._odd(start)
+        simple = [self._next(self.start, self.steps, False)] if self._goes_on(self.start, self.steps) else []
+        return simple + self._odd(self.start)
 
     def back(self) -> list[GrammarRule]:
         """Rules for what leads *to* that something by one relation, or by one of several.
@@ -135,12 +135,12 @@ class Walkable(NamedTuple):
         """
         return self._replace(start=tuple(sorted(hop ^ 1 for hop in self.start)), steps=1).rules()
 
-    def _leading(self, hops: Hops, left: int) -> Hops:
-        """Those by which a path can get to where it ends, in the steps that are left."""
-        return tuple(hop for hop in hops if self.hops.to_measured[hop] < left) if self.numbers else hops
+    def _fits(self, hop: int, left: int) -> bool:
+        """Whether a path can have it beside others, and get to where it ends in the steps that are left."""
+        return self.hops.simple[hop // 2] and (not self.numbers or self.hops.to_measured[hop] < left)
 
-    def _simple(self, hops: Hops) -> Hops:
-        return tuple(hop for hop in hops if self.hops.simple[hop // 2])
+    def _goes_on(self, here: Hops, left: int) -> bool:
+        return any(self._fits(hop, left) for hop in here)
 
     def _odd(self, hops: Hops) -> list[GrammarRule]:
         """Relations whose names have a sign of a path: each is a path by itself."""
@@ -162,7 +162,9 @@ class Walkable(NamedTuple):
 
     def _step(self, here: Hops, left: int, inside: bool) -> GrammarRule:
         alike: dict[tuple[int, Hops, bool, bool, bool], list[str]] = {}  # steps that the same may follow
-        for hop in self._simple(here):
+        for hop in here:
+            if not self._fits(hop, left):
+                continue
             after = self.hops.after[hop]
             dated = self.dated and self.hops.dated[hop // 2]
             key = hop % 2, after, dated, hop in after, self._may_end(hop)
@@ -181,11 +183,9 @@ class Walkable(NamedTuple):
         options = [self.simple_then or self.then] if ends and not inside else []
         if self.single:
             return either(*options)
-        further = self._leading(self._simple(after), left)
-        if further and left:
-            options.append(literal("/", self._next(further, left, inside)))
-        start = self._leading(self._simple(self.start), self.steps)
-        options.append(literal("|", self._next(start, self.steps, inside)))
+        if left and self._goes_on(after, left):
+            options.append(literal("/", self._next(after, left, inside)))
+        options.append(literal("|", self._next(self.start, self.steps, inside)))
         if inside:
             options.append(literal(")", self._after(after, True, ends, left, False)))
         return either(*options, literal("+", either(*options))) if again else either(*options)

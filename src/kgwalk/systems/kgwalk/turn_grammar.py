@@ -28,7 +28,7 @@ from kgwalk.llm.grammar import (
 )
 from kgwalk.systems.kgwalk.path_grammar import RelationForms, Walkable, any_path
 from kgwalk.walk.language import COMPARISONS, arguments
-from kgwalk.walk.next_hops import Hops, HopTable
+from kgwalk.walk.next_hops import ANY, Hops, HopTable
 from kgwalk.walk.paths import AGGREGATES, COUNTED, TIMES
 
 MEASURED = frozenset(["argmax", "argmin", "sum", "average", "least", "greatest"])  # calls that need numbers or dates
@@ -93,7 +93,7 @@ def _call_rule(tool: str, walk: WalkSoFar) -> GrammarRule | None:
         return _arguments(tool, walk, None)
     by_start: dict[Hops, list[str]] = {}  # sets that a path can start from alike
     for number, hops in enumerate(walk.starts, 1):
-        if kinds[1] == "hop":
+        if kinds[1] == "hop" and hops != ANY:
             hops = tuple(hop for hop in hops if walk.hops.dated[hop // 2])
         if hops:
             by_start.setdefault(hops, []).append(str(number))
@@ -212,7 +212,7 @@ def _written(
     simple_then: GrammarRule | None = None,
 ) -> list[GrammarRule]:
     """The paths that may be written here: any, or where the hops of the graph are known those that lead somewhere."""
-    if start is None or walk.hops is None:
+    if start is None or start == ANY or walk.hops is None:
         return [any_path(walk.forms, then, walk.dated, raw=raw, single=single, simple_then=simple_then)]
     if timed:
         start = tuple(hop for hop in start if walk.hops.dated[hop // 2])
