@@ -104,6 +104,18 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
 
 
 @pytest.fixture(scope="session")
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for the whole test run, which the processes of `pytest -n` share: kgwalk's own locks let one make
+    what the others wait for. For tests that read much out of it: the agent's model made ready for a processor, the
+    world graph as a web, the vectors of its names.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "run-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """Commands as processes that need not import torch: one process that has imported it serves all tests."""
     with Forks(tmp_path_factory.mktemp("forks")) as made:
