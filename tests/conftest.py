@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,8 @@ from kgwalk.kg.store import StoredGraph, open_graph
 # No deadline: the machines that run this are shared, and a build does real input and output.
 settings.register_profile("kgwalk", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("kgwalk")
+
+gc.disable()  # until all is imported and collected: see pytest_runtestloop
 
 # No test depends on the agent that comes with kgwalk, or on there being one.
 os.environ["KGWALK_AGENT"] = "none"
@@ -104,6 +107,18 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> C
 
 
 @pytest.fixture(scope="session")
+def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for the whole test run, which the processes of `pytest -n` share: kgwalk's own locks let one make
+    what the others wait for. For tests that read much out of it: the agent's model made ready for a processor, the
+    world graph as a web, the vectors of its names.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "run-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """Commands as processes that need not import torch: one process that has imported it serves all tests."""
     with Forks(tmp_path_factory.mktemp("forks")) as made:
@@ -123,18 +138,38 @@ TOGETHER = {
 LONG = [
     *TOGETHER,
     "test_tutorials.py",
-    "test_cli.py",
+    "test_ablations.py",
+    "test_full_language.py",
     "test_cli_train.py",
-    "test_serve.py",
+    "test_supply.py",
+    "test_clients.py",
+    "test_bench.py",
     "test_fit.py",
-    "test_rollout.py",
+    "test_hub.py",
+    "test_users_bench.py",
+    "test_junctions.py",
+    "test_cli.py",
     "test_fused.py",
+    "test_terminal.py",
+    "test_project.py",
+    "test_constrained.py",
+    "test_exchange.py",
+    "test_http_servers.py",
+    "test_updates.py",
+    "test_queries.py",
+    "test_serve.py",
+    "test_serve_ask_stream.py",
+    "test_curriculum_runs.py",
+    "test_model.py",
+    "test_cli_eval.py",
+    "test_benchmarks_import.py",
+    "test_cli_demos.py",
+    "test_build.py",
+    "test_doctor.py",
     "test_workers.py",
     "test_serve_agent.py",
+    "test_rollout.py",
     "test_store.py",
-    "test_cli_eval.py",
-    "test_build.py",
-    "test_bench.py",
 ]
 
 
@@ -144,6 +179,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     place = {name: number for number, name in enumerate(LONG)} | {"test_openvino_engine.py": len(LONG) + 1}
     items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """What has been imported and collected stays to the end. Out of the collector's sight it is not gone through again
+    whenever old objects are looked at, which takes half a second with torch among it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,6 @@
 """A server as people start it: a process of its own, the bundled graph, the agent that comes with kgwalk.
 
-with world_server() as url: ...
+with world_server(cache) as url: ...
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -22,10 +23,11 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def world_server() -> Iterator[str]:
+def world_server(cache: Path) -> Iterator[str]:
     """Its URL, once the model is open. Where no agent can run, the test is skipped and says why."""
+    settings = environment() | {"KGWALK_CACHE": str(cache)}
     command = [sys.executable, "-m", "kgwalk", "serve", "--data", "world", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as server:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings) as server:
         try:
             assert server.stderr is not None
             told = []

@@ -33,14 +33,9 @@ from kgwalk.walk.policy import VARIABLE, shipped
 from tiny_models import tiny_module  # also: one thread for torch
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def _own_place(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGWALK_CACHE", str(cache))
+def _own_place(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(run_cache))
     monkeypatch.setenv("COLUMNS", "120")
     for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)

@@ -21,14 +21,9 @@ from tiny_models import UNTAUGHT_VALUES, save_tiny  # also: one thread for torch
 RECIPES = ("kgwalk", "kg-r1", "eog", "kg-hopper", "kg-reasoner", "graph-rft")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def _own_place(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KGWALK_CACHE", str(cache))
+def _own_place(run_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("KGWALK_CACHE", str(run_cache))
     monkeypatch.setenv("COLUMNS", "120")
     for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)

@@ -25,14 +25,9 @@ from tiny_models import SIZES  # also: one thread for torch
 assert SIZES
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def _own_place(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGWALK_CACHE", str(cache))
+def _own_place(run_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGWALK_CACHE", str(run_cache))
     monkeypatch.chdir(tmp_path)
 
 

@@ -141,6 +141,27 @@ def test_keys_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ]
 
 
+KEYS = {  # in two parts, so that none stands in this file
+    "a private key": [("-----BEGIN ", f"{kind}PRIVATE KEY") for kind in ("", "RSA ", "OPENSSH ")],
+    "a key of AWS": [("AKIA", "A1" * 8), ("ASIA", "B2" * 8)],
+    "a token of GitHub": [*((f"gh{one}_", "a" * 36) for one in "pousr"), ("github_pat_", "a" * 60)],
+    "a token of GitLab": [("glpat-", "a" * 20)],
+    "a token of the Hugging Face hub": [("hf_", "a" * 30)],
+    "a key of OpenAI or Anthropic": [("sk-", "a" * 32), ("sk-proj-", "a" * 32), ("sk-ant-", "a" * 32)],
+    "a token of PyPI": [("pypi-AgEI", "a" * 50)],
+    "a token of Slack": [(f"xox{one}-", "a" * 20) for one in "abprs"],
+    "a key of Google": [("AIza", "a" * 35)],
+}
+
+
+@pytest.mark.parametrize("kind", audit.SECRETS)
+def test_a_key_of_every_kind_is_found(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "ROOT", tmp_path)
+    for parts in KEYS[kind]:
+        (tmp_path / "a.txt").write_text(f"key = {''.join(parts)}\n")
+        assert list(audit.check_secrets([tmp_path / "a.txt"])) == [f"a.txt:1 has what looks like {kind}"]
+
+
 def test_the_wheel_is_compared_with_the_list_both_ways() -> None:
     found = list(audit.check_wheel(["kgwalk/a.py", "kgwalk/data/world.tsv.gz"], ["kgwalk/*.py", "kgwalk/py.typed"]))
     assert [line.split(",")[0] for line in found] == [

@@ -6,7 +6,7 @@ is all that it prints, on stdout and stderr. Every command exits with 0. Blocks 
 
 What may differ: `...` stands for anything, on a line of its own for any number of lines; and a number before ` s`,
 ` ms` or `%` may be another one, as it depends on the machine. Nothing in a command is replaced; the variables
-KGWALK_... are unset, but for a cache that all tutorials share, in which the model is made ready once.
+KGWALK_... are unset, but for the cache of the test run, in which the model is made ready once.
 """
 
 from __future__ import annotations
@@ -137,14 +137,9 @@ def test_what_a_page_shows_and_what_is_printed(shown: str, printed: str, same: b
     assert agrees(f"{shown}\n" if shown else "", f"{printed}\n") is same
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_does_what_it_shows(path: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_tutorial_does_what_it_shows(path: Path, tmp_path: Path, run_cache: Path) -> None:
     for tool in ("bash", "curl", "kgwalk"):
         if shutil.which(tool, path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}") is None:
             pytest.skip(f"needs {tool} on the path")
@@ -156,7 +151,7 @@ def test_a_tutorial_does_what_it_shows(path: Path, tmp_path: Path, cache: Path) 
         f"{command.text}_status=$?; printf '\\n{MARK} {number}: %s\\n' $_status; [ $_status = 0 ] || exit\n"
         for number, command in enumerate(found)
     )
-    printed = re.split(rf"\n{MARK} \d+: (\d+)\n", run(script, tmp_path, cache))
+    printed = re.split(rf"\n{MARK} \d+: (\d+)\n", run(script, tmp_path, run_cache))
     for command, said, status in zip(found, printed[::2], printed[1::2], strict=False):
         lines = "".join(f"{line.rstrip()}\n" for line in said.splitlines())
         assert status == "0", f"{command.text}failed with {status}:\n{lines}"

@@ -36,8 +36,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with world_server() as served:
+def url(run_cache: Path) -> Iterator[str]:
+    with world_server(run_cache) as served:
         yield served
 
 

@@ -35,8 +35,8 @@ def films(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[str]:
-    with world_server() as url:
+def world(run_cache: Path) -> Iterator[str]:
+    with world_server(run_cache) as url:
         yield url
 
 

@@ -30,6 +30,8 @@ TINY = (
     *("train.limit=4", "demos.limit=2", "sft.eval_questions=0"),
     *("grpo.questions=1", "grpo.group=2", "grpo.steps=1", "grpo.eval_questions=0", "grpo.episodes=2"),
 )
+# The shortest turns into which a demonstration fits. A model that knows nothing writes every turn to its end.
+TURN_TOKENS = {"graph-rft": 128, "kg-reasoner": 24, "kg-hopper": 24, "eog": 128}
 
 
 def _rows() -> Iterator[tuple[str, str, str]]:
@@ -97,19 +99,21 @@ def world() -> Dataset:
     return load_dataset(world_folder())
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What all of them keep: the corpus of the graph as a web is made once, not for every row."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "what", "options"), ROWS)
 def test_each_trains_for_a_step(
-    recipe: str, what: str, options: str, world: Dataset, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str,
+    what: str,
+    options: str,
+    world: Dataset,
+    run_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("KGWALK_CACHE", str(cache))
+    monkeypatch.setenv("KGWALK_CACHE", str(run_cache))
     own = load_recipe(recipe).with_profile("smoke").with_values(["train.stages=['demos', 'sft', 'grpo']", *TINY])
+    if recipe in TURN_TOKENS:
+        own = own.with_values([f"rollout.turn_tokens={TURN_TOKENS[recipe]}"])
     # Of a profile, what a tiny model can have: its own name and sizes stay.
     kept = () if "--profile" not in options else SIZES
     values = [value for value in values_of(recipe, options) if not value.startswith(kept)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,9 +40,9 @@ NIGER = Question(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache(run_cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KGWALK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("KGWALK_CACHE", str(run_cache))
         yield
 
 

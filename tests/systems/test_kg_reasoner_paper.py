@@ -44,9 +44,9 @@ TAG = "searched_triples"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache(run_cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KGWALK_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("KGWALK_CACHE", str(run_cache))
         yield
 
 

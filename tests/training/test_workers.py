@@ -341,6 +341,16 @@ def test_what_is_collected_waits_until_the_walk_is_over() -> None:
     assert gc.isenabled()
 
 
+@pytest.fixture
+def _nothing_frozen() -> Iterator[None]:
+    """As in a process of a user: who has frozen objects keeps them frozen, as the tests do (conftest.py)."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("_nothing_frozen")
 def test_where_no_circles_were_made_all_counts_as_old() -> None:
     for circles in (True, False):
         with without_garbage_collection(circles=circles):

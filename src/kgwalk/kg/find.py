@@ -119,8 +119,10 @@ class Finder:
         """The entities whose normalised name is that of the text, smallest id first."""
         wanted = normalise(text)
         key = np.uint64(xxhash.xxh3_64_intdigest(_utf8(wanted)))
-        start = np.searchsorted(self._hash_sorted, key, "left")
-        stop = np.searchsorted(self._hash_sorted, key, "right")
+        start = self._hash_sorted.searchsorted(key, "left")
+        if start == len(self._hash_sorted) or self._hash_sorted[start] != key:
+            return []  # as of most stretches of a question
+        stop = self._hash_sorted.searchsorted(key, "right")
         # Two names may share a hash, so each is read.
         return sorted(i for i in self._hash_ids[start:stop].tolist() if normalise(self._name(i)) == wanted)
 

@@ -114,23 +114,39 @@ def row_kinds() -> frozenset[str]:
 
 @cache
 def _domain(domain: str) -> tuple[Concept, ...]:
-    return tuple(read_concepts(_FOLDER / f"{domain}.toml", domain))
+    entries, _ = _domain_entries(domain)
+    return tuple(_concepts(entries, domain))
 
 
 @cache
 def _domain_paths(domain: str) -> tuple[ConceptPath, ...]:
-    return tuple(read_paths(_FOLDER / f"{domain}.toml", domain))
+    _, entries = _domain_entries(domain)
+    return tuple(_paths(entries, domain))
+
+
+@cache
+def _domain_entries(domain: str) -> tuple[list[Any], list[Any]]:
+    """To read the TOML takes longer than all else here: it is read once for the concepts and the paths."""
+    return _entries(_FOLDER / f"{domain}.toml", domain)
 
 
 def read_concepts(file: Traversable, domain: str) -> list[Concept]:
     """The concepts of one file."""
     entries, _ = _entries(file, domain)
-    return [_concept(entry, number, f"{domain}.toml", domain) for number, entry in enumerate(entries, 1)]
+    return _concepts(entries, domain)
 
 
 def read_paths(file: Traversable, domain: str) -> list[ConceptPath]:
     """The paths of one file."""
     _, entries = _entries(file, domain)
+    return _paths(entries, domain)
+
+
+def _concepts(entries: Iterable[Any], domain: str) -> list[Concept]:
+    return [_concept(entry, number, f"{domain}.toml", domain) for number, entry in enumerate(entries, 1)]
+
+
+def _paths(entries: Iterable[Any], domain: str) -> list[ConceptPath]:
     return [_path(entry, f"path {number}", f"{domain}.toml", domain) for number, entry in enumerate(entries, 1)]
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from rapidfuzz import fuzz, process
 
@@ -195,8 +195,8 @@ class NamedSets:
             return [], []  # a number or a "no" that was worked out is no thing, though one may be called so
         names = made.members[:RELATIONS_OF]
         for out in (True, False):
-            if isinstance(self.graph, Batched):
-                self.graph.fetch_relations(names, out=out)
+            if self._batched is not None:
+                self._batched.fetch_relations(names, out=out)
             first: dict[str, str] = {}
             counts: Counter[str] = Counter()
             for name in names:
@@ -332,15 +332,19 @@ class NamedSets:
 
     # Graphs elsewhere, which answer for many at once
 
+    @cached_property
+    def _batched(self) -> Batched | None:
+        return self.graph if isinstance(self.graph, Batched) else None
+
     def _fetch(self, names: Iterable[str], relation: str, out: bool) -> None:
         """Of a graph elsewhere, ask for what is about to be asked of each of the names."""
-        if isinstance(self.graph, Batched):
+        if self._batched is not None:
             with suppress(UnknownName):  # which is told where a member is asked
-                self.graph.fetch_neighbors(names, relation, out=out)
+                self._batched.fetch_neighbors(names, relation, out=out)
 
     def fetch_path(self, names: Iterable[str], ways: Path) -> None:
         """The same of all hops of a path: a query a hop, however many members there are."""
-        if isinstance(self.graph, Batched):
+        if self._batched is not None:
             for way in ways:
                 self._fetch_way(list(names), way)
 

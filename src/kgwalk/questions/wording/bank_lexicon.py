@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 from kgwalk.kg.names import normalise
 from kgwalk.questions.bank import Concept, ConceptPath, load_bank, load_paths
@@ -329,10 +329,34 @@ _EVERYWHERE = (GENERIC, "person", "kinship")  # domains that graphs of any field
 ConceptMatch = tuple[Concept, bool]  # a concept; True where the relation runs from its tail to its head
 
 
+@lru_cache(maxsize=65536)
 def plain_label(name: RelationName) -> str:
     """A name's words in one spelling, without has, is and the: `directedBy` and `DIRECTED_BY` become equal."""
     words = [word for word in normalise(name.text).split() if word not in ("has", "is", "the")]
     return " ".join(words) or normalise(name.text)
+
+
+_ByLabel = Mapping[str, Sequence[ConceptMatch]]
+
+
+@cache
+def _bank_labels() -> tuple[_ByLabel, _ByLabel]:
+    return _by_label(load_bank())
+
+
+def _by_label(concepts: Iterable[Concept]) -> tuple[_ByLabel, _ByLabel]:
+    """The concepts by their labels as they are, and by the plain ones."""
+    exact: dict[str, list[ConceptMatch]] = {}
+    plain: dict[str, list[ConceptMatch]] = {}
+    for concept in concepts:
+        for labels, turned in ((concept.labels, False), (concept.inverse_labels, True)):
+            for label in labels:
+                exact.setdefault(label, []).append((concept, turned))
+                name = read_name(label)
+                if name.head and name.text in (concept.head, concept.tail):
+                    continue  # of `director.film` the last part is no name of its own
+                plain.setdefault(plain_label(name), []).append((concept, turned != name.inverse))
+    return exact, plain
 
 
 class BankMatch:
@@ -353,16 +377,7 @@ class BankMatch:
     ) -> None:
         self.concepts = load_bank() if concepts is None else list(concepts)
         self.relations = list(relations)
-        self._exact: dict[str, list[ConceptMatch]] = defaultdict(list)
-        self._plain: dict[str, list[ConceptMatch]] = defaultdict(list)
-        for concept in self.concepts:
-            for labels, turned in ((concept.labels, False), (concept.inverse_labels, True)):
-                for label in labels:
-                    self._exact[label].append((concept, turned))
-                    name = read_name(label)
-                    if name.head and name.text in (concept.head, concept.tail):
-                        continue  # of `director.film` the last part is no name of its own
-                    self._plain[plain_label(name)].append((concept, turned != name.inverse))
+        self._exact, self._plain = _bank_labels() if concepts is None else _by_label(self.concepts)
         self._among: Counter[str] = Counter()  # relations that could be of a domain
         self._common: Counter[str] = Counter()  # relations of a domain; one that fits four domains counts a quarter
         self._names: dict[str, set[str]] = defaultdict(set)  # of relations that could be of a concept, by its id
@@ -426,14 +441,14 @@ class BankMatch:
         # `adjacent_to` and `ingredient_of` need not be about countries and dishes
         return best.domain in _EVERYWHERE or self._among[best.domain] > 1
 
-    def _candidates(self, relation: str) -> list[ConceptMatch]:
+    def _candidates(self, relation: str) -> Sequence[ConceptMatch]:
         if relation in self._exact:
             return self._exact[relation]
         name = read_name(relation)
         if name.before:  # two joined properties: the second alone says too little
             return []
         plain = plain_label(name)
-        found = self._plain.get(plain, [])
+        found = self._plain.get(plain, ())
         return [(concept, turned != name.inverse) for concept, turned in found]
 
 
