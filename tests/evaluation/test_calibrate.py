@@ -69,6 +69,26 @@ def test_what_is_left_out_is_told_apart(tmp_path: Path) -> None:
     assert found.model.about["graphs"] == ["mill", "yard"]
 
 
+def test_each_graph_of_a_dataset_of_many_is_left_out(tmp_path: Path) -> None:
+    """As of invented graphs, whose questions name the graph that they are about."""
+    folder = tmp_path / "places"
+    folder.mkdir()
+    graphs, rows = [], []
+    for place in ("mill", "yard"):
+        who = [f"P{n} {place}" for n in range(30)]
+        facts = [[name, r, f"{r[:4]} {n % 3}"] for n, name in enumerate(who) for r in ("works_in", "born_in")]
+        graphs.append({"id": place, "graph": facts})
+        for n, name in enumerate(who):
+            words, answer = ("works", f"work {n % 3}") if n % 2 else ("was born", f"born {n % 3}")
+            asked = {"id": f"{place}-{n}", "question": f"where {name} {words}", "topic_entities": [name]}
+            rows.append(asked | {"answers": [answer], "graph_id": place})
+    (folder / "graphs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in graphs))
+    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = tmp_path / "run"
+    evaluate("kgwalk", folder, "dev", out=run, engine=ScriptedEngine(walk), link=True)
+    assert set(calibrate([run]).by_graph) == {"places/mill", "places/yard"}
+
+
 def test_an_evaluation_then_has_probabilities(tmp_path: Path, cli: Cli) -> None:
     runs = [evaluated(tmp_path, "mill"), evaluated(tmp_path, "yard")]
     done = cli("calibrate", *map(str, runs), "--dry-run")
