@@ -357,7 +357,9 @@ def show_answer(asked: AskResult, limit: int, least: float | None = None) -> Non
     again = f"{asked.walks} walks, " if asked.walks > 1 else ""
     spent = f"{again}{asked.turns} turns, {asked.tokens['generated']} tokens generated, {asked.seconds:.1f} s"
     if asked.confidence is not None:
-        spent += f", confidence {asked.confidence:.0%}{'' if asked.calibrated else ' (uncalibrated)'}"
+        # a probability that was fitted is never 1
+        sure = f"{min(asked.confidence, 0.99):.0%}" if asked.calibrated else f"{asked.confidence:.0%} (uncalibrated)"
+        spent += f", confidence {sure}"
     err.print(spent, style="dim")
     if asked.note is not None:
         err.print(f"note: {asked.note}", style="yellow")

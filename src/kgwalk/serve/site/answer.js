@@ -71,7 +71,7 @@ function cut(items, what) {
 
 function sure(found) {
   if (found.confidence === null || found.confidence === undefined) return null;
-  const percent = Math.round(100 * found.confidence);
+  const percent = Math.min(found.calibrated ? 99 : 100, Math.round(100 * found.confidence)); // a fitted probability is never 1
   const words = found.calibrated ? `${percent}% sure` : found.votes ? `${percent}% of the walks gave the first answer` : `likelihood of the walk ${percent}%`;
   const about = found.calibrated ? "How often answers like this one are right, measured for this agent" : "How likely the model found its own walk; not a probability of being right";
   return el("div", { class: "sure", title: about }, el("meter", { min: 0, max: 1, low: 0.4, high: SURE, optimum: 1, value: found.confidence, "aria-label": words }), el("span", {}, words));
