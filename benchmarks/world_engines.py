@@ -152,13 +152,8 @@ def oxigraph(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     load = [program, "load", *at, "--file", str(folder / "world.nt")]
     subprocess.run(load, check=True, capture_output=True)
     port = _free_port()
-    command = [program, "serve-read-only", *at, "--bind", f"127.0.0.1:{port}"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            _wait_for(port, server)
-            yield partial(_endpoint, f"http://127.0.0.1:{port}/query")
-        finally:
-            server.terminate()
+    with _running([program, "serve-read-only", *at, "--bind", f"127.0.0.1:{port}"], port):
+        yield partial(_endpoint, f"http://127.0.0.1:{port}/query")
 
 
 @contextmanager
@@ -367,13 +362,8 @@ def http(store: StoredGraph, folder: Path) -> Iterator[Opened]:
     """`kgwalk serve` in a process of its own."""
     port = _free_port()
     command = [sys.executable, "-m", "kgwalk", "serve", "--graph", str(store.store.folder.path), "--adapter", "none"]
-    log = subprocess.DEVNULL
-    with subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log) as server:
-        try:
-            _wait_for(port, server)
-            yield partial(_served, f"http://127.0.0.1:{port}")
-        finally:
-            server.terminate()
+    with _running([*command, "--port", str(port)], port):
+        yield partial(_served, f"http://127.0.0.1:{port}")
 
 
 @contextmanager
@@ -413,6 +403,17 @@ def differing(graph: Graph, store: StoredGraph) -> tuple[list[Any], list[Any]]:
     """The facts of the store that a graph does not have, and those that it has beyond them."""
     mine, theirs = set(store.match()), set(graph.match())
     return sorted(mine - theirs), sorted(theirs - mine)
+
+
+@contextmanager
+def _running(command: Sequence[str], port: int) -> Iterator[None]:
+    """A server, from when it takes connections on."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_for(port, server)
+            yield
+        finally:
+            server.terminate()
 
 
 def _wait_for(port: int, server: subprocess.Popen[Any], seconds: float = 60) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,6 +36,21 @@ def policy(rank: int = 4, *, stirred: bool = True, seed: int = 0, **settings: An
     if stirred:
         stir(model)
     return model
+
+
+def tiny_adapter(cache: Path, about: Mapping[str, Any]) -> Path:
+    """An adapter of the model tiny-random that has learnt something, in a cache that has that model too."""
+    known = os.environ.get("KGWALK_CACHE")
+    os.environ["KGWALK_CACHE"] = str(cache)
+    try:
+        model = PolicyModel(ModelSettings(name="tiny-random", lora_rank=2, lora_alpha=4.0), device="cpu")
+    finally:
+        os.environ.pop("KGWALK_CACHE")
+        if known is not None:
+            os.environ["KGWALK_CACHE"] = known
+    stir(model)
+    model.save(cache / "adapter", dict(about))
+    return cache / "adapter"
 
 
 def stir(model: PolicyModel, scale: float = 0.05, seed: int = 1) -> None:

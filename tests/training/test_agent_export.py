@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,11 @@ from kgwalk.llm.gguf_files import _SPLITS, chat_parts, go_template, modelfile, w
 from kgwalk.llm.models import LoadedModel, card_folder, load_model
 from kgwalk.llm.tokenizers import HfTokenizer
 from kgwalk.training.export import agent_at, export, new_folder
-from kgwalk.training.model import PolicyModel
-from kgwalk.training.settings import ModelSettings
 from kgwalk.types import KgwalkError, Message
 from kgwalk.walk.agent import Agent
 from kgwalk.walk.policy import choose_adapter, protocol_of, walked_as_learnt
 from tiny_models import save_tiny, tiny_model, tiny_module, tiny_tokenizer
-from training_helpers import stir
+from training_helpers import tiny_adapter
 
 IDS = torch.tensor([[20, 30, 40, 50, 60, 70, 80]])
 CHAT = [Message("system", "Be brief."), Message("user", "who directed Big in 1988?\n$1 = 1: Ünïcödé 東京  12,345")]
@@ -37,15 +34,7 @@ LEARNT = {"name": "kgwalk", "turns": 8, "language": "full", "documented": False}
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter of tiny-random, of the full language, in a cache with that model."""
-    cache = tmp_path_factory.mktemp("cache")
-    os.environ["KGWALK_CACHE"] = str(cache)
-    try:
-        model = PolicyModel(ModelSettings(name="tiny-random", lora_rank=2, lora_alpha=4.0), device="cpu")
-    finally:
-        del os.environ["KGWALK_CACHE"]
-    stir(model)
-    model.save(cache / "adapter", {"recipe": "kgwalk", "protocol": LEARNT, "data": "films"})
-    return cache / "adapter"
+    return tiny_adapter(tmp_path_factory.mktemp("cache"), {"recipe": "kgwalk", "protocol": LEARNT, "data": "films"})
 
 
 @pytest.fixture(autouse=True)

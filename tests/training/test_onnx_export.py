@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -25,12 +24,10 @@ from kgwalk.kg.store import StoredGraph
 from kgwalk.llm.engine import open_engine
 from kgwalk.llm.models import LoadedModel, card_folder, load_model, packaged_gguf
 from kgwalk.training.export import agent_at, export, save_onnx
-from kgwalk.training.model import PolicyModel
-from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError, Message
 from kgwalk.walk.agent import Agent
 from tiny_models import save_tiny, tiny_model
-from training_helpers import stir
+from training_helpers import tiny_adapter
 
 installed = importlib.util.find_spec("onnxruntime_genai") is not None
 needs_runtime = pytest.mark.skipif(not installed, reason="ONNX Runtime is in an environment of its own: make test-onnx")
@@ -50,15 +47,10 @@ LLAMA3 |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter of tiny-random, in a cache with that model."""
-    cache = tmp_path_factory.mktemp("cache")
-    os.environ["KGWALK_CACHE"] = str(cache)
-    try:
-        model = PolicyModel(ModelSettings(name="tiny-random", lora_rank=2, lora_alpha=4.0), device="cpu")
-    finally:
-        del os.environ["KGWALK_CACHE"]
-    stir(model)
-    model.save(cache / "adapter", {"recipe": "kgwalk", "protocol": {"name": "kgwalk", "turns": 8}, "data": "films"})
-    return cache / "adapter"
+    return tiny_adapter(
+        tmp_path_factory.mktemp("cache"),
+        {"recipe": "kgwalk", "protocol": {"name": "kgwalk", "turns": 8}, "data": "films"},
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -25,13 +24,11 @@ from kgwalk.data.dataset import load_dataset
 from kgwalk.kg.store import StoredGraph, load_graph
 from kgwalk.llm.engine import open_engine
 from kgwalk.llm.models import read_adapter
-from kgwalk.training.model import PolicyModel
-from kgwalk.training.settings import ModelSettings
 from kgwalk.types import EngineError, KgwalkError
 from kgwalk.walk.agent import Agent
 from kgwalk.walk.policy import Choice, choose_adapter, place_of, protocol_of, shipped, store_of, walked_as_learnt
 from kgwalk.walk.starts import NoTopic
-from training_helpers import stir
+from training_helpers import tiny_adapter
 
 KGWALK = load_recipe("kgwalk")
 SHORT = ("--set", "protocol.turns=1", "--set", "rollout.turn_tokens=4")
@@ -40,15 +37,9 @@ SHORT = ("--set", "protocol.turns=1", "--set", "rollout.turn_tokens=4")
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter of the model tiny-random that follows the protocol kgwalk, in a cache with that model."""
-    cache = tmp_path_factory.mktemp("cache")
-    os.environ["KGWALK_CACHE"] = str(cache)
-    try:
-        model = PolicyModel(ModelSettings(name="tiny-random", lora_rank=2, lora_alpha=4.0), device="cpu")
-    finally:
-        del os.environ["KGWALK_CACHE"]
-    stir(model)
-    model.save(cache / "adapter", {"recipe": "kgwalk", "protocol": {"name": "kgwalk", "turns": 8}})
-    return cache / "adapter"
+    return tiny_adapter(
+        tmp_path_factory.mktemp("cache"), {"recipe": "kgwalk", "protocol": {"name": "kgwalk", "turns": 8}}
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -71,7 +71,9 @@ class HopTable:
 class NextHops:
     """The hops of a graph, and its entities by them."""
 
-    def __init__(self, graph: StoredGraph, shown: Callable[[str], str], facts: Facts, pairs: tuple[I64, I64]) -> None:
+    def __init__(
+        self, graph: StoredGraph, shown: Callable[[str], str], facts: NumberedFacts, pairs: tuple[I64, I64]
+    ) -> None:
         """`pairs` has each entity with each of its hops, by entity. The graph is not kept: it would never be freed."""
         self._entity_P, self._hop_P = pairs
         self._classes = {
@@ -118,7 +120,7 @@ class NextHops:
         places = np.repeat(high - np.cumsum(high - low), high - low) + np.arange(int((high - low).sum()))
         return tuple(np.unique(self._hop_P[places]).tolist())
 
-    def _table(self, graph: StoredGraph, names: tuple[str, ...], facts: Facts) -> HopTable:
+    def _table(self, graph: StoredGraph, names: tuple[str, ...], facts: NumberedFacts) -> HopTable:
         hops = range(2 * len(names))
         order = np.argsort(self._hop_P, kind="stable")
         having = np.split(self._entity_P[order], np.searchsorted(self._hop_P[order], hops[1:]))
@@ -135,7 +137,7 @@ class NextHops:
         return HopTable(names, tuple(map(_in_paths, names)), after, measured, tuple(away), facts.dated(graph))
 
 
-class Facts(NamedTuple):
+class NumberedFacts(NamedTuple):
     """All facts of a graph: heads and tails by their numbers, relations by their places in `relations`."""
 
     head_E: I64
@@ -144,7 +146,7 @@ class Facts(NamedTuple):
     relations: list[str]
 
     @classmethod
-    def of(cls, graph: StoredGraph) -> Facts:
+    def of(cls, graph: StoredGraph) -> NumberedFacts:
         heads, numbers, tails = graph.facts_by_number()
         live, relations = np.unique(numbers, return_inverse=True)
         return cls(heads, relations, tails, graph.store.relation.several(live.tolist()))
@@ -211,7 +213,7 @@ def _looked_through(graph: StoredGraph, shown: Callable[[str], str]) -> NextHops
         return None
     if 2 * len(graph.live_relations()) > MOST_HOPS:
         return None
-    facts = Facts.of(graph)
+    facts = NumberedFacts.of(graph)
     if len(facts.head_E) > MOST_FACTS:
         return None
     pairs = facts.pairs()
