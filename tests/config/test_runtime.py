@@ -113,7 +113,7 @@ def test_passes_in_half_learn_what_others_do(monkeypatch: pytest.MonkeyPatch) ->
 
     def losses(half: bool) -> list[float]:
         updater = updater_of(policy(stirred=False), lr=1e-2, half=half)
-        assert updater.half is half
+        assert (updater.host_pass is not None) is half
         flats = sequences(4)
         sft = Sft(updater, flats, list("abcd"), SftSettings(epochs=8, batch=4), 0)
         found = [sft.step(number)["loss"] for number in range(1, 9)]
@@ -125,7 +125,7 @@ def test_passes_in_half_learn_what_others_do(monkeypatch: pytest.MonkeyPatch) ->
     assert whole != half
     assert half == pytest.approx(whole, rel=0.05)
     assert half[-1] < 0.98 * half[0]
-    assert not updater_of(policy()).half  # nobody asked for it
+    assert updater_of(policy()).host_pass is None  # nobody asked for it
 
 
 def test_threads_are_an_updates_own(monkeypatch: pytest.MonkeyPatch) -> None:

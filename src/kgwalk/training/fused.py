@@ -140,14 +140,14 @@ def use_tree_attention(module: Any) -> None:
 def compile_layers(module: Any, **options: Any) -> int:
     """Compile each of the decoder's layers; returns how many there are. `options` are torch.compile's."""
     torch._dynamo.config.recompile_limit = max(PROGRAMS, torch._dynamo.config.recompile_limit)
-    module.get_input_embeddings().register_forward_hook(_learn_through)
+    module.get_input_embeddings().register_forward_hook(learn_through)
     layers = module.get_decoder().layers
     for layer in layers:
         layer.compile(**options)
     return len(layers)
 
 
-def _learn_through(module: torch.nn.Module, inputs: Any, embedded: torch.Tensor) -> None:
+def learn_through(module: torch.nn.Module, inputs: Any, embedded: torch.Tensor) -> None:
     """Give the embeddings a gradient. Without one the first layer would be compiled apart from the others."""
     if torch.is_grad_enabled():
         embedded.requires_grad_(True)

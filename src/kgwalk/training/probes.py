@@ -167,9 +167,14 @@ def new_adapter(model: torch.nn.Module) -> Iterator[None]:
 
 def probe_gradients(model: torch.nn.Module, score: Score, times: int) -> ScoresAndGradients:
     """Log-probabilities of a few tokens in a row of `times` MULTIPLE, and the gradients of all that learns, flat."""
-    device = next(model.parameters()).device
     length = times * fused.MULTIPLE
     [(_, batch)] = pack(probe_sequences(model), None, budget=length, pad_id=0, side_by_side=True, multiple=length)
+    return weighed_gradients(model, score, batch)
+
+
+def weighed_gradients(model: torch.nn.Module, score: Score, batch: Batch) -> ScoresAndGradients:
+    """The batch's log-probabilities, and the gradients of their sum, each weighed by its place."""
+    device = next(model.parameters()).device
     with _without_dropout(model), torch.enable_grad():
         found = score(batch.to(device))
         learnt = [value for value in model.parameters() if value.requires_grad]

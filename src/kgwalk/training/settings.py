@@ -39,7 +39,7 @@ class ModelSettings:
     )  # auto: bfloat16 on a GPU that has it; a CPU has float32
     compile: bool | str = setting(
         "auto", among=("auto",)
-    )  # layers as few large kernels, made in a minute or two at the start (`fused`). auto: on a GPU
+    )  # layers as few large kernels, made in a minute or two at the start (`fused`, `host_pass`). auto: on a GPU
     checkpoint_activations: bool | str = setting(
         "auto", among=("auto",)
     )  # compute again what does not fit: less memory, a third more time. auto: where a microbatch would not fit

@@ -21,6 +21,7 @@ from accelerate.utils import gather_object, reduce
 
 from kgwalk.llm.grammar import automaton_of
 from kgwalk.training.fused import MULTIPLE
+from kgwalk.training.host_pass import HostPass
 from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.loss import LossStats, Totals
 from kgwalk.training.memory import pairs_a_token, tokens_that_fit
@@ -34,6 +35,7 @@ ALIGNED = 16  # tokens: rows are padded to a multiple, or attention would copy i
 # a GPU waits for the program at each microbatch.
 FEW = {True: 8192, False: 1024}
 CACHED = 2048  # tokens: a CPU, whose caches are small, is slower with more at once
+HALF_PAIRS = 8  # in bfloat16 a CPU's products are so many times as fast, beside its attention
 WAIT = timedelta(hours=12)  # of processes for one another: only the first one makes demonstrations
 Loss = Callable[[Batch, TokenScores], tuple[torch.Tensor, LossStats | None]]
 
@@ -113,11 +115,13 @@ class Updater:
         self.clock = model.clock
         self.processes = Processes(model.device)
         self.on_gpu = model.device.startswith("cuda")
-        self.half = half and model.device == "cpu" and model.shards is None and bf16_is_faster()
+        half = half and not self.on_gpu and model.shards is None and bf16_is_faster()
         self.threads = 0 if self.on_gpu else threads
         self._blank = _blank(self._pad).to(model.device)
         self.scorer = self._scorer()
-        self._pairs = pairs_a_token(self.scorer)
+        compiled = model.settings.compile is True and not self.on_gpu and model.shards is None
+        self.host_pass = HostPass(self.scorer, half=half, compiled=compiled) if half or compiled else None
+        self._pairs = pairs_a_token(self.scorer) // (HALF_PAIRS if half else 1)
         self.most = self._fit = 1 << 30  # tokens of a microbatch; `expect` finds out what fits
         self.parameters = list(model.parameters().values())
         self.optimiser = optimiser_of(model, lr=lr, weight_decay=weight_decay)
@@ -136,7 +140,7 @@ class Updater:
             if model.scorer is None:
                 with self._own_precision():  # a later updater of the model shares the scorer
                     model.scorer = TokenScorer(model.trained)
-                    if model.settings.compile is True or (model.settings.compile == "auto" and self.on_gpu):
+                    if self.on_gpu and model.settings.compile in (True, "auto"):
                         model.scorer.fuse()
             return cast(TokenScorer, model.scorer)
         if shards.root is None:
@@ -156,7 +160,7 @@ class Updater:
         """
         self.most = tokens = tokens if self.on_gpu else min(tokens, CACHED)
         if self.model.settings.checkpoint_activations == "auto" and not self.model.checkpointing:
-            with self._precision():
+            with self._host_pass(), self._precision():
                 fit = tokens_that_fit(self.scorer, self.model.device)
             self._settle()
             fit = min(self.processes.gathered([fit]))  # the least of all processes: they must decide alike
@@ -200,7 +204,7 @@ class Updater:
     def score(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
         """Log-probabilities of the marked tokens as the model is now, dropout off."""
         self.model.module.eval()
-        with self._precision(), self.clock.device("update"):
+        with self._host_pass(), self._precision(), self.clock.device("update"):
             scores: TokenScores = self.scorer(batch.to(self.model.device), entropy=entropy)
         self._settle()
         return scores
@@ -214,7 +218,8 @@ class Updater:
         gradients are there: it reads the loss and the norm, since the weights must not change if either is bad.
         """
         with self.clock.device("update"), _threads(self.threads) if self.threads else contextlib.nullcontext():
-            total, tally = self._gradients(batches, loss_of, entropy)
+            with self._host_pass():
+                total, tally = self._gradients(batches, loss_of, entropy)
             self._sum_gradients()
             # `foreach` handles all weights at once on a GPU. A norm that is not finite is caught below.
             several = True if self.on_gpu else None
@@ -263,10 +268,12 @@ class Updater:
             parameter.grad.copy_(self.processes.sum(parameter.grad))
 
     def _precision(self) -> contextlib.AbstractContextManager[Any]:
-        """The type that passes run in: bfloat16 where `half` holds, else the model's own."""
-        if self.half:
-            return torch.autocast(self.model.device, dtype=torch.bfloat16)
-        return self._own_precision()
+        """The type that passes run in: bfloat16 in the `host_pass` of a half, else the model's own."""
+        return self.host_pass.precision() if self.host_pass is not None else self._own_precision()
+
+    def _host_pass(self) -> contextlib.AbstractContextManager[Any]:
+        """Around forward and backward passes: the weights and layers that a CPU computes with."""
+        return self.host_pass.inside() if self.host_pass is not None else contextlib.nullcontext()
 
     def _own_precision(self) -> contextlib.AbstractContextManager[Any]:
         """Weights that learn are float32; the passes run in the model's own type."""

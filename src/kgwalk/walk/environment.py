@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from kgwalk.config.recipe import Recipe, read_section, setting
 from kgwalk.data.bundled import beside
-from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import Store, StoredGraph
 from kgwalk.kg.views import incomplete
@@ -32,6 +31,9 @@ from kgwalk.walk.examples import ENDING, ExampleLibrary, read_examples
 from kgwalk.walk.protocol import Environment, Protocol
 from kgwalk.walk.ranking import RANKER_CARD
 from kgwalk.walk.web.search import GRAPH, NONE, WebSearch, open_web
+
+if TYPE_CHECKING:
+    from kgwalk.data.dataset import Dataset
 
 # A graph with an embedder and a ranker
 
@@ -302,6 +304,8 @@ class QuestionViews:
 
 def open_questions(data: str, settings: EnvironmentSettings) -> QuestionViews:
     """The questions of every split of a dataset; one id stands for one view."""
+    from kgwalk.data.dataset import load_dataset  # and pyarrow, which who only asks does without
+
     dataset = load_dataset(data)
     dataset.hold()
     by_id: dict[str, Question] = {}
