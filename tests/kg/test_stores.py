@@ -215,6 +215,18 @@ def test_names_are_found_roughly(graph: CypherGraph) -> None:
     assert graph.find_relation("acted in")[0].name == "ACTED_IN"
 
 
+def test_a_node_that_is_asked_for_by_two_of_its_names_answers_to_both(graph: CypherGraph) -> None:
+    """The bare name means the node with most facts: the city."""
+    both = ["Paris", "Paris (City)"]
+    graph.fetch_relations(both, out=False)
+    graph.fetch_neighbors(both, "LIVED_IN", out=False)
+    graph.fetch_some(both, [("is_a", True), ("LIVED_IN", False)], 5)
+    for name in both:
+        assert graph.relations(name, out=False) == ["LIVED_IN"]
+        assert graph.neighbors(name, "LIVED_IN", out=False).names == ["Tom Hanks"]
+        assert graph.neighbors(name, "is_a").names == ["City"]
+
+
 def test_times_of_relationships(graph: CypherGraph) -> None:
     during = graph.between("1999", "2001")
     assert during.neighbors("Tom Hanks", "ACTED_IN").names == ["Solaris (m3)"]

@@ -122,6 +122,18 @@ def test_a_stage_ends_when_its_best_is_old_and_stays_ended(tmp_path: Path) -> No
     assert resumed.seen == toy.seen
 
 
+def test_a_stage_that_is_resumed_between_validations_ends_where_it_would_have(tmp_path: Path) -> None:
+    """Killed after step 7, three steps after the best: step 8 is due, since only a validation ends a stage."""
+    patient = {"save_every": 1, "keep": 1, "eval_every": 4, "patience": 3}
+    toy = Toy(20)
+    toy.before = killed_in(8)
+    with pytest.raises(Killed):
+        toy.run(tmp_path, CheckpointPolicy(validate=scores(0.5), **patient))
+    resumed = Toy(20)
+    resumed.run(tmp_path, CheckpointPolicy(validate=scores(0.4), **patient))
+    assert resumed.seen == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
 def test_the_best_is_kept_beside_the_latest_and_of_equals_the_later(tmp_path: Path) -> None:
     told: list[tuple[str, int, int, Metrics]] = []
     toy = Toy(6)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -13,7 +16,7 @@ from conftest import memory_folder, store_of, temporary_store
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.grammar import END, NOTHING, STOPPED
+from kgwalk.llm.grammar import END, NOTHING, STOPPED, Automaton, Grammar
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question
 from kgwalk.walk import next_hops as module
@@ -136,6 +139,19 @@ def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:
         ('tail_entities($1, "^item/item/^item/item/^item")', True),
         ('tail_entities($1, "^item/item/^item/item/^item/item")', False),  # more steps than anyone asks for
         ('argmax($1, "^item/item/^item/item/price")', True),
+        # alternatives in a bracket begin where it was opened, with the steps that were left there
+        ('tail_entities($1, "^item/(arrived|meant_for)")', True),
+        ('tail_entities($1, "^item/(arrived|price)")', False),
+        ('tail_entities($1, "(^item|price)/arrived")', True),  # after one of them
+        ('tail_entities($1, "(price|^item)/arrived")', True),
+        ('tail_entities($1, "(price|^item)/lead")', False),
+        ('tail_entities($1, "^item/item/(^item|price)/item/^item")', True),
+        ('tail_entities($1, "^item/item/(^item|price)/item/^item/item")', False),
+        ('argmax($1, "price|stock")', True),
+        ('argmax($1, "is_a|price")', False),  # each of them is a number
+        ('argmax($1, "price|is_a")', False),
+        ('argmax($1, "(is_a|price)")', False),
+        ('argmax($1, "(^item|^item/item/^item)/arrived")', True),
     ],
 )
 def test_a_call_has_paths_that_lead_somewhere(site: StoredGraph, text: str, yes: bool) -> None:
@@ -176,6 +192,29 @@ def test_a_subgraph_has_its_own_and_other_views_those_of_the_store(site: StoredG
     assert next_hops(hidden, str) is next_hops(site, str)
 
 
+def test_of_a_large_set_without_a_class_any_step_may_be_first(
+    site: StoredGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only some of its members are looked at: the one with a lead might be another."""
+    hops = next_hops(site, str)
+    assert hops is not None
+    nobody = ["40", "7", "2024-05-02", "Sally Quirke"]
+    assert told(hops.table, hops.starts(site, nobody)) == ["^arrived", "^lead", "^price", "^stock"]
+    monkeypatch.setattr(module, "MEMBERS", 3)
+    assert hops.starts(site, nobody) == module.ANY
+    products = ["Roof Membrane", "Oak Floor", "Roof Membrane", "Oak Floor"]
+    assert told(hops.table, hops.starts(site, products)) == ["^item", "is_a", "price", "stock"]
+
+
+def test_a_table_of_another_process_is_the_same(site: StoredGraph) -> None:
+    """Texts have another hash in each process: that of a table is not sent with it."""
+    hops = next_hops(site, str)
+    assert hops is not None
+    code = "import pickle, sys; one = pickle.load(sys.stdin.buffer); print(hash(one) == hash((one.names, one.after)))"
+    run = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(hops.table), capture_output=True, check=True)
+    assert run.stdout.strip() == b"True"
+
+
 def test_a_large_graph_is_not_looked_through(site: StoredGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_HOPS", 4)
     assert next_hops(site, str, "few") is None
@@ -210,6 +249,38 @@ def test_whatever_leads_somewhere_may_be_written(facts: list[tuple[str, str, str
             path.append(("" if out else "^") + relation)
             here = chance.choice(graph.neighbors(here, relation, out=out).names)
         assert allows(graph, [start], f'tail_entities($1, "{"/".join(path)}")')
+        more = [("" if out else "^") + name for out in (True, False) for name in graph.relations(start, out=out)]
+        rest = "".join(f"/{one}" for one in path[1:])
+        assert allows(graph, [start], f'tail_entities($1, "({"|".join([*more, path[0]])}){rest}|{more[0]}")')
         last = path[-1][1:] if path[-1].startswith("^") else f"^{path[-1]}"
         assert allows(graph, [here], f'tail_entities($1, "{last}")')
         assert allows(graph, [here], f'head_entities($1, "{path[-1]}")')
+
+
+def rooms(grammar: Grammar, texts: Sequence[str]) -> list[tuple[int, int]]:
+    """Of each place on these texts: what an ending needs, and how many tokens may come with just that room."""
+    pieces = [bytes([byte]) for byte in range(256)] + [b"tail", b"_ent", b"ities", b"mass (kg)", b'")', None]
+    automaton = Automaton(pieces, len(pieces) - 1)
+    state, found = automaton.start(grammar), []
+    for text in texts:
+        here = state
+        for byte in text.encode():
+            found.append((here.need, len(here.allowed(here.need))))
+            there = here.after(byte)
+            assert there is not None, text
+            here = there
+    return found
+
+
+def test_there_is_always_room_for_an_ending() -> None:
+    """Also where the fewest bytes are not the fewest tokens: `xqz` are three, `mass (kg)` is one."""
+    facts = [("Ann", "xqz", "Bob"), ("Bob", "xqz", "Cem"), ("Ann", "mass (kg)", "70"), ("Cem", "^odd|", "70")]
+    with temporary_store(facts) as graph:
+        protocol = Kgwalk(language="full", thoughts=False)
+        walk = protocol.begin(Task(Question("q", "?", ["Ann"], []), ["Ann"], kinds=[]), Environment(graph), len)
+        grammar = walk.grammar(answer=False)
+        assert grammar is not None
+        calls = ['tail_entities($1, "xqz/xqz+|xqz', 'tail_entities($1, "mass (kg)', 'argmax($1, "count(xqz/(xqz|^xqz))']
+        for need, allowed in rooms(grammar, calls):
+            assert need < 60
+            assert allowed > 0

@@ -201,7 +201,7 @@ class CypherGraph(CypherFacts):
     def _all_of(self, relation: str) -> Iterator[Triple]:
         """Every fact of a relation, streamed; a fact that comes again at once is left out."""
         parts: list[Facts] = []
-        id_, some = self._engine.node_id("n"), dict[Any, str]()
+        id_, some = self._engine.node_id("n"), dict[Any, list[str]]()
         if relation in self._types:
             dates = self.schema.types[relation]
             parts.append(Facts(f"MATCH (n)-[r:{quoted(relation)}]->(m)", id_, some, dates=dates))

@@ -33,7 +33,7 @@ class Facts:
 
     match: str  # `$given` is its parameter
     start: str  # what says which of the names it is
-    named: Mapping[Any, str]
+    named: Mapping[Any, Sequence[str]]  # several where a node was asked for by several names
     given: Sequence[Any] = ()
     value: str = ""  # the other end, where it is a value and not a node
     node: str = "m"
@@ -158,8 +158,9 @@ class CypherFacts(ClosedAtEnd):
             parts += [part.of(few)] if few else []
             for start in counts.keys() - few:
                 parts.append(part.of([start], limit))
-                key = (part.named[start], *part.way)
-                totals[key] = totals.get(key, 0) + counts[start]
+                for name in part.named[start]:
+                    key = (name, *part.way)
+                    totals[key] = totals.get(key, 0) + counts[start]
         found = {key: self._labels(nodes.get(key[0]), *key[1:]) for key in keys}
         for part, name, others, time in self._told(parts):
             for other in others:
@@ -251,7 +252,7 @@ class CypherFacts(ClosedAtEnd):
     # Relations around nodes
 
     def _around_nodes(self, nodes: Mapping[str, Node], out: bool) -> Iterator[tuple[str, set[str]]]:
-        by_id = {node.id: (name, node) for name, node in nodes.items()}
+        by_id = _by_id(nodes)
         id_ = self._engine.node_id("n")
         arrow, keys = ("-[r]->", f", {self._engine.filled('n', self._properties)}") if out else ("<-[r]-", "")
         query = (
@@ -259,14 +260,15 @@ class CypherFacts(ClosedAtEnd):
             f"RETURN i{keys}, collect(DISTINCT {self._engine.type_of('r')})"
         )
         for start, *properties, types in self._engine.rows(query, ids=list(by_id)):
-            name, node = by_id[start]
+            names = by_id[start]
+            node = nodes[names[0]]
             found = self._types.intersection(types)
             for key in itertools.chain.from_iterable(properties):
                 if key in self._properties and self.schema.tells(node.labels, key):
                     found.add(key)
             if out and self._kinds.intersection(node.labels):
                 found.add(self.schema.is_a)
-            yield name, found
+            yield from ((name, found) for name in names)
 
     # Neighbours
 
@@ -291,7 +293,7 @@ class CypherFacts(ClosedAtEnd):
             if not isinstance(other, Card):
                 for text in values:
                     self._met.put(text, (self._met.get(text) or frozenset()) | {part.way[0]})
-            if (owner := part.named.get(start)) is not None:
+            for owner in part.named.get(start, ()):
                 yield part, owner, values, time
 
     def _rows(self, parts: Sequence[Facts]) -> list[tuple[Facts, Any, Card | Any, str]]:
@@ -312,22 +314,22 @@ class CypherFacts(ClosedAtEnd):
         if nodes and relation in self._types:
             ends = ("-[r:", "]->") if out else ("<-[r:", "]-")
             match = f"UNWIND $given AS i MATCH (n){ends[0]}{quoted(relation)}{ends[1]}(m) WHERE {id_} = i"
-            named = {node.id: name for name, node in nodes.items()}
+            named = _by_id(nodes)
             found.append(Facts(match, "i", named, list(named), dates=self.schema.types[relation]))
         if relation in self._properties and out:
-            named = {node.id: name for name, node in nodes.items() if self.schema.tells(node.labels, relation)}
+            named = _by_id({name: one for name, one in nodes.items() if self.schema.tells(one.labels, relation)})
             value = f"n.{quoted(relation)}"
             match = f"UNWIND $given AS i MATCH (n) WHERE {id_} = i AND {value} IS NOT NULL"
             found += [Facts(match, "i", named, list(named), value=value)] if named else []
         elif relation in self._properties:
             given: dict[str, list[Any]] = {}
-            texts_ = {name: name for name in names if sendable(name)}
+            texts_ = {name: [name] for name in names if sendable(name)}
             for pattern, value, label, said in self._valued(relation, list(texts_), given):
                 match = pattern.replace(f"${said}", "$given")
                 found.append(Facts(match, value, texts_, given[said], node="n", label=label, name_of=_text))
         if relation == self.schema.is_a and not out:
             for at, label in enumerate(sorted(self._kinds.intersection(names))):
-                found.append(Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): label}, label=label))
+                found.append(Facts(f"MATCH (m:{quoted(label)})", f"'{at}'", {str(at): [label]}, label=label))
         return [replace(part, way=(relation, out)) for part in found]
 
     def _labels(self, node: Node | None, relation: str, out: bool) -> dict[str, list[str]]:
@@ -370,6 +372,14 @@ class CypherFacts(ClosedAtEnd):
                 known[node] = count + len(self._properties.keys() & set(properties))
                 self._degrees.put(node, known[node] or 0)
         return {name: known[node.id] or 0 for name, node in nodes.items()}
+
+
+def _by_id(nodes: Mapping[str, Node]) -> dict[Any, list[str]]:
+    """The names of each node: Paris and Paris (City) may be one."""
+    found: dict[Any, list[str]] = {}
+    for name, node in nodes.items():
+        found.setdefault(node.id, []).append(name)
+    return found
 
 
 def _text(value: Any) -> str:

@@ -18,9 +18,10 @@ Nothing here needs torch or a model. `replay` tells a trainer which tokens were 
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,11 +47,12 @@ LONGEST = 1024  # bytes of a name
 Ending = tuple[int, bytes, int]  # the length of a text, the text, and the end tokens after it: 1, or 0 at a stop text
 
 
-class GrammarRule(ABC):
+class GrammarRule:
     """What may come from here on. Two that are made alike are the same object."""
 
     _items: frozenset[GrammarRule] | None = None
-    _shortest: Ending | None = None
+    _least: int | None = None
+    _shortest: Ending | tuple[()] | None = None  # () if there is no end; None: not searched for
 
     def items(self) -> frozenset[GrammarRule]:
         """Itself as rules that each take a byte or are the end."""
@@ -69,24 +71,58 @@ class GrammarRule(ABC):
         """What may come after a byte."""
         return NOTHING
 
-    def shortest(self, open_loops: tuple[GrammarRule, ...] | None = ()) -> Ending | None:
-        """The shortest way from here to the end, the first in order among equals; None inside a loop that is open.
-
-        A loop of a grammar here can always be left by fewer bytes than another round takes, so that a rule's shortest
-        text never goes round one. Nor does it enter one where there is a way without: `open_loops` None asks for such
-        a way. Else every loop that another may follow would be tried after every other.
-        """
+    def shortest(self) -> Ending | None:
+        """The shortest way from here to the end, the first in order among equals; None if there is none."""
         if self._shortest is None:
-            self._shortest = self._ending(open_loops)
-        return self._shortest
+            self._shortest = _nearest_end(self)
+        return self._shortest or None
 
-    @abstractmethod
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        """`shortest`, worked out anew."""
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        """The rules that may be next, each with the shortest text that leads to it."""
+        return ()
+
+    @property
+    def least(self) -> int:
+        """Bytes that its shortest text has at least, told without opening a loop."""
+        if self._least is None:
+            self._least = min((len(text) + then.least for text, then in self.ways()), default=0)
+        return self._least
 
 
-def _before(text: bytes, ending: Ending | None) -> Ending | None:
-    return None if ending is None else (len(text) + ending[0], text + ending[1], ending[2])
+def _nearest_end(start: GrammarRule) -> Ending | tuple[()]:
+    """A* over rules, by what their texts have at least: of grammars whose loops lead to loops, which can be hundreds of
+    names wide, few are opened. Of the shortest texts the first is taken, so what is left of it is the first of the
+    shortest from each rule on its way: these are told so, too.
+    """
+    came: dict[GrammarRule, tuple[int, GrammarRule | None]] = {}  # where its text ends, and from which rule
+    order = count()
+    # The length of the whole text at least; whether it is whole; the text, its end tokens, a number that tells all
+    # apart, the rule and the one before it.
+    ahead: list[tuple[int, bool, bytes, int, int, GrammarRule, GrammarRule | None]] = []
+
+    def push(text: bytes, rule: GrammarRule, before: GrammarRule | None) -> None:
+        heappush(ahead, (len(text) + rule.least, False, text, 0, next(order), rule, before))
+
+    push(b"", start, None)
+    while ahead:
+        length, whole, text, ends, _, rule, before = heappop(ahead)
+        if whole:
+            at: GrammarRule | None = rule
+            while at is not None:
+                done, at_before = came[at]
+                at._shortest = length - done, text[done:], ends
+                at = at_before
+            return length, text, ends
+        if rule in came:
+            continue
+        came[rule] = len(text), before
+        if rule._shortest is None and not isinstance(rule, _End):
+            for piece, then in rule.ways():
+                push(text + piece, then, rule)
+        elif ending := (0, b"", int(rule is END)) if isinstance(rule, _End) else rule._shortest:
+            further, rest, ends = ending
+            heappush(ahead, (len(text) + further, True, text + rest, ends, next(order), rule, before))
+    return ()
 
 
 class _Literal(GrammarRule):
@@ -101,8 +137,8 @@ class _Literal(GrammarRule):
             return NOTHING
         return self.then.items() if len(self.data) == 1 else _made(_Literal, self.data[1:], self.then).items()
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return _before(self.data, self.then.shortest(open_loops))
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(self.data, self.then)]
 
 
 class Names:
@@ -163,9 +199,9 @@ class _Choice(GrammarRule):
         high = _after(texts, text, low, self.high)
         return _made(_Choice, self.names, low, high, self.depth + 1, self.then).items() if high > low else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
         name = min(self.names.sorted[self.low : self.high], key=lambda text: (len(text), text))
-        return _before(name[self.depth :], self.then.shortest(open_loops))
+        return [(name[self.depth :], self.then)]
 
 
 class _Many(GrammarRule):
@@ -185,8 +221,8 @@ class _Many(GrammarRule):
             return self.items()
         return _made(_Escaped, self).items() if byte == BACKSLASH and self.kind is STRING else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return self.then.shortest(open_loops)
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(b"", self.then)]
 
 
 class _Escaped(GrammarRule):
@@ -199,8 +235,8 @@ class _Escaped(GrammarRule):
     def step(self, byte: int) -> frozenset[GrammarRule]:
         return self.string.items() if byte in (QUOTE, BACKSLASH) else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return _before(b'"', self.string.shortest(open_loops))
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(b'"', self.string)]
 
 
 class _Number(GrammarRule):
@@ -219,8 +255,8 @@ class _Number(GrammarRule):
     def step(self, byte: int) -> frozenset[GrammarRule]:
         return _made(_Number, self.used + 1, self.then).items() if byte in bytes(self.firsts()) else NOTHING
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return _before(b"" if self.used else b"1", self.then.shortest(open_loops))
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(b"" if self.used else b"1", self.then)]
 
 
 class _Either(GrammarRule):
@@ -230,37 +266,28 @@ class _Either(GrammarRule):
     def _open(self) -> frozenset[GrammarRule]:
         return frozenset().union(*(one.items() for one in self.options))
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        for loops in (None, open_loops):
-            found = [way for one in self.options if (way := one.shortest(loops)) is not None]
-            if found or open_loops is None:
-                break
-        return min(found, default=None)
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(b"", one) for one in self.options]
 
 
 class _Loop(GrammarRule):
-    def __init__(self, key: tuple[Any, ...]) -> None:
+    def __init__(self, key: tuple[Any, ...], least: int) -> None:
         self.make: Callable[[], GrammarRule] = lambda: self
+        self._least = least
 
     def _open(self) -> frozenset[GrammarRule]:
         return self.make().items()
 
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return None if open_loops is None or self in open_loops else self.make().shortest((*open_loops, self))
+    def ways(self) -> Iterable[tuple[bytes, GrammarRule]]:
+        return [(b"", self.make())]
 
 
 class _End(GrammarRule):
-    """The end of the turn: by the tokenizer's end token, or (`stopped`) by the stop text that has just come."""
-
-    def __init__(self, stopped: bool) -> None:
-        self.stopped = stopped
-
-    def _ending(self, open_loops: tuple[GrammarRule, ...] | None) -> Ending | None:
-        return 0, b"", 0 if self.stopped else 1
+    """The end of the turn: by the tokenizer's end token, or (STOPPED) by the stop text that has just come."""
 
 
 NOTHING: frozenset[GrammarRule] = frozenset()
-END, STOPPED = _End(False), _End(True)
+END, STOPPED = _End(), _End()
 _RULES: dict[tuple[Any, ...], GrammarRule] = {}
 
 
@@ -308,9 +335,11 @@ def either(*options: GrammarRule) -> GrammarRule:
     return options[0] if len(options) == 1 else _made(_Either, options)
 
 
-def loop(key: tuple[Any, ...], make: Callable[[], GrammarRule]) -> GrammarRule:
-    """The rule that `make` gives, which may name this loop again by its key: it is called when it is needed."""
-    found = _made(_Loop, key)
+def loop(key: tuple[Any, ...], make: Callable[[], GrammarRule], least: int = 0) -> GrammarRule:
+    """The rule that `make` gives, which may name this loop again by its key: it is called when it is needed. No text of
+    it has fewer than `least` bytes.
+    """
+    found = _made(_Loop, key, least)
     assert isinstance(found, _Loop)
     found.make = make
     return found

@@ -8,6 +8,7 @@ log-probabilities are those of the other engines.
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -73,16 +74,21 @@ class OnnxEngine:
         )
         if sequence is None:
             return Generation([], [], "length")
+        let_go = threading.Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._write, sequence)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._write, sequence, let_go)
+        except asyncio.CancelledError:
+            let_go.set()  # others wait behind it
+            raise
         except RuntimeError as error:  # onnxruntime-genai's own errors, and a thread that takes no more work
             if not self._end.alive:
                 raise EngineError("the engine is closed") from None
             raise EngineError(f"ONNX Runtime failed: {error}") from error
 
-    def _write(self, sequence: ActiveRequest) -> Generation:
+    def _write(self, sequence: ActiveRequest, let_go: threading.Event) -> Generation:
+        """All tokens, or those that came before nobody waited for them any more."""
         finish: Literal["stop", "eos"] | None = None
-        while finish is None and len(sequence.logprobs) < sequence.max_new:
+        while finish is None and len(sequence.logprobs) < sequence.max_new and not let_go.is_set():
             done = len(sequence.logprobs)
             logits_V = self._read(sequence.ids)
             draw = sequence.draws[done] if sequence.draws else 0.0

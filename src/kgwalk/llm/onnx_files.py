@@ -1,4 +1,4 @@
-"""Models as ONNX: written by onnxruntime-genai's own builder, and checked against the model that they were made of.
+"""Models as ONNX: written by onnxruntime-genai's own builder; in f32 checked against the model they were made of.
 
     write_onnx(folder, Path("agent-onnx"), "int8")      # `folder` is a Hugging Face one
 

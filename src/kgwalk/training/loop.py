@@ -282,8 +282,8 @@ class StageRun:
     @property
     def missing(self) -> Sequence[int]:
         """The numbers of the steps that are still to be done."""
-        ended = self.stage.time_budget.ended or self._best.is_old(self.done, self.policy.patience)
-        return () if ended else range(self.done + 1, self.stage.steps + 1)
+        old = _due(self.done, self.policy.eval_every) and self._best.is_old(self.done, self.policy.patience)
+        return () if old or self.stage.time_budget.ended else range(self.done + 1, self.stage.steps + 1)
 
     def begin(self, step: int) -> float:
         """Prepare a step; returns the time."""

@@ -65,6 +65,10 @@ class HopTable:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.names, self.after)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without its hash: another process has other hashes of texts, and would not find what it knows already."""
+        return HopTable, (self.names, self.simple, self.after, self.measured, self.to_measured, self.dated)
+
     _hash = 0
 
 
@@ -85,7 +89,9 @@ class NextHops:
         self._together = [self.table.after[hop ^ 1] for hop in range(2 * len(facts.relations))]
 
     def starts(self, graph: StoredGraph, members: Sequence[str]) -> Hops:
-        """The hops that can be first from a set; ANY where there are very many, as around a country in Freebase."""
+        """The hops that can be first from a set; ANY where there are very many, as around a country in Freebase, or
+        where not all members are looked at and no class says what the others have.
+        """
         found: set[int] = set()
         for name in spread(members, MEMBERS):
             number = graph.store.entity_number(name)
@@ -94,6 +100,8 @@ class NextHops:
             low, high = np.searchsorted(self._entity_P, [number, number + 1])
             own = self._hop_P[low:high].tolist()
             classes = [of_class for hop in own if hop % 2 == 0 for of_class in self._class_hops(hop // 2, number)]
+            if not classes and len(members) > MEMBERS:
+                return ANY
             found.update(own, *(classes or (self._together[hop] for hop in own if hop // 2 not in self._classes)))
         return tuple(sorted(found)) if len(found) <= MOST_STARTS else ANY
 

@@ -18,6 +18,7 @@ from kgwalk.walk.next_hops import Hops, HopTable
 from kgwalk.walk.paths import SIGNS, is_simple
 from kgwalk.walk.tagged_text import quote
 
+LEAST = 3  # bytes from a step to the end of its call: a name, a quote, a bracket
 MOST_STEPS = 5  # of a path: what people ask takes 3 at most, and two more through nodes that join or hold values
 
 
@@ -77,14 +78,14 @@ def any_path(
     key = ("path", forms.simple, end, single, inside, dated)
 
     def hop() -> GrammarRule:
-        again = [literal(sign, loop(key, hop)) for sign in "/|"]
+        again = [literal(sign, loop(key, hop, LEAST)) for sign in "/|"]
         after = end if single else either(end, *again, literal("+", either(end, *again)))
         name = one_of(forms.simple, either(after, literal("@", any_date(after))) if dated else after)
         if single or inside:
             return either(name, literal("^", name))
         return either(name, literal("^", name), literal("(", any_path(forms, literal(")", after), dated, inside=True)))
 
-    options = [loop(key, hop)] if forms.simple else []
+    options = [loop(key, hop, LEAST)] if forms.simple else []
     if inside:
         return either(*options)
     if odd := forms.raw if raw else forms.odd:
@@ -106,6 +107,24 @@ def any_date(then: GrammarRule) -> GrammarRule:
 # Steps that fit together
 
 
+class Bracket(NamedTuple):
+    """An open bracket: the hops and the steps that are left where it was opened, for each of its alternatives; and of
+    those that are written already the hops from where they lead to, the fewest steps that they leave, and whether a
+    path may end after each of them.
+    """
+
+    start: Hops
+    left: int
+    after: Hops = ()
+    least: int = MOST_STEPS
+    ends: bool = True
+
+    def with_one(self, after: Hops, left: int, ends: bool) -> Bracket:
+        """With one alternative more."""
+        both = tuple(sorted({*self.after, *after}))
+        return self._replace(after=both, least=min(self.least, left), ends=self.ends and ends)
+
+
 class Walkable(NamedTuple):
     """Paths over the hops of a graph, from something that has the hops `start`.
 
@@ -125,7 +144,7 @@ class Walkable(NamedTuple):
 
     def rules(self) -> list[GrammarRule]:
         """Rules one of which a path follows; none where it can have no first step."""
-        simple = [self._next(self.start, self.steps, False)] if self._goes_on(self.start, self.steps) else []
+        simple = [self._next(self.start, self.steps, None)] if self._goes_on(self.start, self.steps) else []
         return simple + self._odd(self.start)
 
     def back(self) -> list[GrammarRule]:
@@ -156,11 +175,12 @@ class Walkable(NamedTuple):
     def _may_end(self, hop: int) -> bool:
         return not self.numbers or self.hops.measured[hop]
 
-    def _next(self, here: Hops, left: int, inside: bool) -> GrammarRule:
-        """The next step, one of those that there are here, where so many are `left`; `inside` brackets."""
-        return loop(("step", self, here, left, inside), lambda: self._step(here, left, inside))
+    def _next(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
+        """The next step, one of those that there are here, where so many are `left`; inside a bracket or in none."""
+        least = LEAST + (bracket is not None)
+        return loop(("step", self, here, left, bracket), lambda: self._step(here, left, bracket), least)
 
-    def _step(self, here: Hops, left: int, inside: bool) -> GrammarRule:
+    def _step(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
         alike: dict[tuple[int, Hops, bool, bool, bool], list[str]] = {}  # steps that the same may follow
         for hop in here:
             if not self._fits(hop, left):
@@ -171,21 +191,31 @@ class Walkable(NamedTuple):
             alike.setdefault(key, []).append(self.hops.names[hop // 2])
         options = []
         for (backwards, after, dated, again, ends), names in alike.items():
-            then = self._after(after, again, ends, left - 1, inside)
+            then = self._after(after, again, ends, left - 1, bracket)
             name = one_of(Names.of(names), either(then, literal("@", any_date(then))) if dated else then)
             options.append(literal("^", name) if backwards else name)
-        if not (self.single or inside) and left > 1:
-            options.append(literal("(", self._next(here, left, True)))
+        if not self.single and bracket is None and left > 1:
+            options.append(literal("(", self._next(here, left, Bracket(here, left))))
         return either(*options)
 
-    def _after(self, after: Hops, again: bool, ends: bool, left: int, inside: bool) -> GrammarRule:
-        """What may come after a step that leads to where there are the hops `after`."""
-        options = [self.simple_then or self.then] if ends and not inside else []
+    def _after(self, after: Hops, again: bool, ends: bool, left: int, bracket: Bracket | None) -> GrammarRule:
+        """What may come after a step, or a bracket, that leads to where there are the hops `after`.
+
+        Beside a whole path another may stand, from where it began; in a bracket beside each of its alternatives.
+        """
+        options = [self.simple_then or self.then] if ends and bracket is None else []
         if self.single:
             return either(*options)
         if left and self._goes_on(after, left):
-            options.append(literal("/", self._next(after, left, inside)))
-        options.append(literal("|", self._next(self.start, self.steps, inside)))
-        if inside:
-            options.append(literal(")", self._after(after, True, ends, left, False)))
+            options.append(literal("/", self._next(after, left, bracket)))
+        if bracket is not None:
+            key = "alternative", self, after, ends, left, bracket
+            options.append(loop(key, lambda: self._beside(bracket.with_one(after, left, ends)), LEAST))
+        elif ends:
+            options.append(literal("|", self._next(self.start, self.steps, None)))
         return either(*options, literal("+", either(*options))) if again else either(*options)
+
+    def _beside(self, done: Bracket) -> GrammarRule:
+        """After an alternative: another, or the end of the bracket, from which a path goes on after any of them."""
+        more = literal("|", self._next(done.start, done.left, done))
+        return either(more, literal(")", self._after(done.after, True, done.ends, done.least, None)))
