@@ -11,6 +11,7 @@ the kind of all things that it says something of, `thing`.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ from kgwalk.kg.csr import I64
 from kgwalk.kg.graph import Batched, Graph, HasClasses, HasRelationEnds, RelationEnds
 from kgwalk.kg.names import normalise, singular, split_words
 from kgwalk.kg.store import Store, StoredGraph
-from kgwalk.types import KgwalkError, Triple, UnknownName
+from kgwalk.types import KgwalkError, RemoteError, Triple, UnknownName
 from kgwalk.walk.name_lookup import (
     ALIKE,
     ALIKE_LETTERS,
@@ -47,6 +48,7 @@ from kgwalk.walk.question_words import (
 )
 from kgwalk.walk.values import value_of
 
+log = logging.getLogger(__name__)
 OF_TYPE, TAILS, HEADS, ALL = "type", "tails", "heads", "all"  # what is surer comes first
 THING = "thing"
 SAMPLED = 50  # ends of a relation that are looked at: numbers and dates make no kind
@@ -279,7 +281,8 @@ def _by_name(kinds: Iterable[Kind]) -> KnownKinds:
 
 def _told(graph: Graph) -> KnownKinds:
     """The kinds of a graph elsewhere: the classes that it tells; where it has none, what its relations come from and
-    lead to, by the same rules as of a store, over some facts of each.
+    lead to, by the same rules as of a store, over some facts of each. Of a graph that cannot tell in its time no kinds
+    are known: its questions are walked without them.
     """
     known = KnownKinds()
     relation, classes = graph.classes() if isinstance(graph, HasClasses) else ("", [])
@@ -288,9 +291,13 @@ def _told(graph: Graph) -> KnownKinds:
         known.setdefault(words, Kind(class_name(name), OF_TYPE, relation, name))
     if classes or not isinstance(graph, HasRelationEnds) or not isinstance(graph, Batched):
         return known
-    ends = graph.relation_ends(MOST_RELATIONS, FACTS_LOOKED_AT, SAMPLED)
-    graph.fetch_relations(dict.fromkeys(name for one in ends for name in one.some_tails), out=True)
-    return _by_name(_listed([_ToldEnds(graph, one) for one in ends]))
+    try:
+        ends = graph.relation_ends(MOST_RELATIONS, FACTS_LOOKED_AT, SAMPLED)
+        graph.fetch_relations(dict.fromkeys(name for one in ends for name in one.some_tails), out=True)
+        return _by_name(_listed([_ToldEnds(graph, one) for one in ends]))
+    except RemoteError as error:
+        log.warning("the kinds of this graph are not known: %s", error)
+        return known
 
 
 def kind_named(name: str, graph: Graph) -> Kind | None:
@@ -358,6 +365,8 @@ class _ToldEnds:
         return list(self._told.some_heads if heads else self._told.some_tails)[:SAMPLED]
 
     def every_tail(self) -> list[str]:
+        if len(self._told.some_tails) < SAMPLED:  # these are all: reading every fact of a relation may take minutes
+            return list(self._told.some_tails)
         facts = islice(self._graph.match(relation=self.name), FACTS_LOOKED_AT)
         return list(dict.fromkeys(fact.tail for fact in facts))
 
