@@ -40,11 +40,13 @@ from kgwalk.types import (
     UnknownRelation,
 )
 from kgwalk.walk.kind_listing import listed_kinds
+from kgwalk.walk.kinds import kinds_of
 from kgwalk.walk.language import Sets
 from kgwalk.walk.protocol import Environment, Task
 from kgwalk.walk.sets import SetError
 
 EX = "http://example.org/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 VIRTUOSO = os.environ.get("KGWALK_TEST_SPARQL") == "virtuoso"
 
 # Two films called Titanic; two things called Twin whose IRIs end alike; Winslet and the relation `year`
@@ -378,6 +380,36 @@ def test_what_a_hub_leads_to_is_counted_and_the_first_read(monkeypatch: pytest.M
         assert graph.neighbors("site 1", "at", out=False, limit=2) == Neighbors(["team 1"], 1)
         assert len(server.queries) == asked
         assert graph.neighbors("team 1", "works_in", out=False).total == 5  # all of them are asked for
+
+
+def test_a_relation_is_fetched_by_whichever_name_it_is_asked_for() -> None:
+    """Two relations are labelled "starring", so they are shown by their IRIs; the label means the first of them."""
+    facts = f"<{EX}Big> <{EX}starring> <{EX}Tom> .\n<{EX}Big> <{EX}p/starring> <{EX}Ann> .\n"
+    labels = {"starring": "starring", "p/starring": "starring", "Big": "Big", "Tom": "Tom", "Ann": "Ann"}
+    facts += "".join(f'<{EX}{one}> <{LABEL}> "{label}" .\n' for one, label in labels.items())
+    for names in (["starring"], [f"{EX}starring"], ["starring", f"{EX}starring"], [f"{EX}p/starring", "starring"]):
+        with Server(facts) as server, SparqlGraph(server.url, client=CLIENT) as graph:
+            expected = {one: graph.neighbors("Big", one).names for one in names}
+        assert all(expected.values())
+        with Server(facts) as server, SparqlGraph(server.url, client=CLIENT) as graph:
+            graph.fetch_some(["Big"], [(one, True) for one in names], 5)
+            assert {one: graph.neighbors("Big", one).names for one in names} == expected
+        with Server(facts) as server, SparqlGraph(server.url, client=CLIENT) as graph:
+            for one in names:
+                graph.fetch_neighbors(["Big"], one, out=True)
+            assert {one: graph.neighbors("Big", one).names for one in names} == expected
+
+
+def test_an_endpoint_that_cannot_tell_its_kinds_in_time_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*names: object, **options: object) -> None:
+        raise RemoteError("it took too long")
+
+    monkeypatch.setattr(SparqlGraph, "fetch_relations", slow)
+    with Server(staff(20)) as server, SparqlGraph(server.url, client=CLIENT, namespace=EX) as graph:
+        assert dict(kinds_of(graph)) == {}
+        before = len(server.queries)
+        assert dict(kinds_of(graph)) == {}
+        assert len(server.queries) == before  # it is not asked again
 
 
 def test_kinds_that_no_class_says_are_told_by_relations() -> None:

@@ -126,13 +126,13 @@ class SparqlFacts(ClosedAtEnd):
 
     def fetch_neighbors(self, names: Iterable[str], relation: str, *, out: bool) -> None:
         """Make `neighbors` of these names along a relation ready; UnknownRelation if it is none."""
-        by = [self._known_relation(relation)]
+        thing = self._known_relation(relation)
         missing = [name for name in dict.fromkeys(names) if not self._has(name, relation, out, None)]
         for some in batches(missing, BATCH):
             nodes = self._nodes(some)
             owners = _owners(nodes, out)
-            query = self._read(owners, [iri(one) for one in by], out) if owners else ""
-            self._keep(query, owners, [(name, relation) for name in nodes], out, {})
+            query = self._read(owners, [iri(thing)], out) if owners else ""
+            self._keep(query, owners, [(name, thing) for name in nodes], {thing: [relation]}, out, {})
 
     def fetch_some(self, names: Iterable[str], ways: Iterable[tuple[str, bool]], limit: int) -> None:
         """Make `neighbors` with this limit, of these names along each of these relations, ready. For each direction one
@@ -143,24 +143,25 @@ class SparqlFacts(ClosedAtEnd):
             by = {one: thing for one, leaves in ways if leaves == out and (thing := self._relations.resolve(one))}
             missing = {(name, one) for name in nodes for one in by if not self._has(name, one, out, limit)}
             owners = _owners({name: nodes[name] for name, _ in sorted(missing)}, out)
-            by = {one: thing for one, thing in by.items() if any(asked == one for _, asked in missing)}
-            if owners and by:
-                self._fetch_counted(owners, by, missing, out, limit)
+            called: dict[str, list[str]] = {}  # an IRI or a shared label may name a relation, too
+            for one in dict.fromkeys(one for _, one in sorted(missing)):
+                called.setdefault(by[one], []).append(one)
+            if owners and called:
+                self._fetch_counted(owners, {(name, by[one]) for name, one in missing}, called, out, limit)
             for name, one in missing if not owners else ():
                 self._near.put((name, one, out), Neighbors([], 0))
 
     def _fetch_counted(
         self,
         owners: Mapping[Term, list[str]],
-        by: Mapping[str, str],
         asked: Collection[tuple[str, str]],
+        called: Mapping[str, Sequence[str]],
         out: bool,
         limit: int,
     ) -> None:
         here, other = ("h", "t") if out else ("t", "h")
-        where = self._around_terms(owners, out, map(iri, by.values()))
+        where = self._around_terms(owners, out, map(iri, called))
         rows = self._endpoint.select(f"SELECT ?{here} ?r (COUNT(DISTINCT ?{other}) AS ?n) {where} GROUP BY ?{here} ?r")
-        called = {thing: one for one, thing in by.items()}
         few: dict[str, list[Term]] = {}
         parts: list[str] = []
         totals: dict[tuple[str, str], int] = {}
@@ -171,34 +172,37 @@ class SparqlFacts(ClosedAtEnd):
                 continue
             parts.append(f"{{ {self._read([row[here]], [iri(thing)], out)} ORDER BY STR(?{other}) LIMIT {limit} }}")
             for name in _owned(owners, row[here]):
-                totals[name, called[thing]] = count
+                totals[name, thing] = count
         alike: dict[tuple[Term, ...], list[Term]] = {}  # relations of the same things stand in one part
         for thing, terms in few.items():
             alike.setdefault(tuple(sorted(terms)), []).append(iri(thing))
         parts += [f"{{ {self._read(terms, things, out)} }}" for terms, things in alike.items()]
         query = f"SELECT ?h ?r ?t WHERE {{ {' UNION '.join(parts)} }}" if parts else ""
-        self._keep(query, owners, asked, out, totals)
+        self._keep(query, owners, asked, called, out, totals)
 
     def _keep(
         self,
         query: str,
         owners: Mapping[Term, list[str]],
         asked: Iterable[tuple[str, str]],
+        called: Mapping[str, Sequence[str]],
         out: bool,
         totals: Mapping[tuple[str, str], int],
     ) -> None:
-        """Keep what a query of facts gives as the neighbours of names along relations."""
+        """Keep what a query of facts gives as the neighbours of names along relations, which are asked for by their
+        IRIs, and kept under what they were `called`.
+        """
         here, other = ("h", "t") if out else ("t", "h")
         found: dict[tuple[str, str], dict[str, Term]] = {key: {} for key in asked}
         for rows in self._endpoint.pages(query, f"STR(?{here}) STR(?r) STR(?{other})") if query else ():
-            shown, by = self._shown([row[other] for row in rows]), self._relations.show(row["r"].value for row in rows)
-            for row, name in zip(rows, shown, strict=True):
+            for row, name in zip(rows, self._shown([row[other] for row in rows]), strict=True):
                 for owner in _owned(owners, row[here]):
-                    if (others := found.get((owner, by[row["r"].value]))) is not None:
+                    if (others := found.get((owner, row["r"].value))) is not None:
                         others[name] = row[other]
-        for (owner, relation), names in zip(found, self._ordered(list(found.values())), strict=True):
-            total = max(totals.get((owner, relation), 0), len(names))
-            self._near.put((owner, relation, out), Neighbors(names, total), weight=len(names))
+        for (owner, thing), names in zip(found, self._ordered(list(found.values())), strict=True):
+            total = max(totals.get((owner, thing), 0), len(names))
+            for one in called[thing]:
+                self._near.put((owner, one, out), Neighbors(names, total), weight=len(names))
 
     def _has(self, name: str, relation: str, out: bool, limit: int | None) -> bool:
         """Whether so many neighbours of a name are ready, or all."""
