@@ -9,10 +9,10 @@ const NEAR = 0.75; // the score from which on another name may be meant
 const EXPANDED = 12; // facts each way that a click on an entity adds
 // Languages of an answer's query: what each is called, and where it runs.
 const QUERIES = {
-  sparql: ["SPARQL", (graph) => ["Runs over what ", el("code", {}, `kgwalk kg export ${graph} --format nt`), " writes; nq where facts have dates."]],
+  sparql: ["SPARQL", () => ["Runs over what ", el("code", {}, "kgwalk kg export GRAPH --format nt"), " writes; nq where facts have dates."]],
   cypher: ["Cypher", () => ["Runs over a node ", el("code", {}, "(:Entity {name})"), " for each name and a relationship for each fact, of the relation’s type."]],
   sql: ["SQL", () => ["Runs over a table ", el("code", {}, "facts(head, relation, tail, time)"), "; the time is asked for only where the walk does."]],
-  python: ["Python", (graph) => ["Runs over the file that ", el("code", {}, `kgwalk kg export ${graph}`), " writes, and needs no package."]],
+  python: ["Python", () => ["Runs over the file that ", el("code", {}, "kgwalk kg export GRAPH"), " writes, and needs no package."]],
 };
 
 export class Walk {
@@ -212,15 +212,14 @@ export class Walk {
   // The answer as a query, in the language that is chosen. The server writes it from the walk, which is not walked again by the model.
   #asQuery(found) {
     const { graph, question, recipe, runs } = this.body;
-    const about = el("p", { class: "faint small", "aria-live": "polite" }), text = el("div"), shown = el("div", { class: "query" }, about, text);
+    const about = el("p", { class: "faint small", "aria-live": "polite" }), copy = el("span"), text = el("div");
     const replies = new Map(); // by language; of a walk that is over they stay the same
     let chosen = null;
     const buttons = Object.entries(QUERIES).map(([language, [name]]) => el("button", { type: "button", class: "small", "aria-pressed": "false", on: { click: () => choose(language) } }, name));
     const choose = async (language) => {
       chosen = language === chosen ? null : language;
       for (const [at, one] of Object.keys(QUERIES).entries()) buttons[at].setAttribute("aria-pressed", String(one === chosen));
-      about.replaceChildren();
-      text.replaceChildren();
+      for (const part of [about, copy, text]) part.replaceChildren();
       if (chosen === null) return;
       about.append(el("span", { class: "spin" }), "being written");
       try {
@@ -233,12 +232,13 @@ export class Walk {
       }
       if (language !== chosen) return; // another was chosen meanwhile
       const [name, runsOver] = QUERIES[language], { query, no_query: why } = replies.get(language);
-      if (query === null) return about.replaceChildren(el("span", { class: "warn" }, `There is no such ${name}: `, el("span", { class: "text" }, `${why}.`)));
-      about.replaceChildren(...runsOver(graph));
-      text.replaceChildren(el("button", { type: "button", class: "small", on: { click: () => copyText(query, `the ${name}`) } }, `Copy the ${name}`),
-        el("pre", { class: "scroll", tabindex: 0, role: "region", "aria-label": `The answer as ${name}` }, query));
+      if (query === null) return about.replaceChildren(el("span", { class: "warn" }, `No ${name} query: `, el("span", { class: "text" }, `${why}.`)));
+      about.replaceChildren(...runsOver());
+      copy.replaceChildren(el("button", { type: "button", class: "small", "aria-label": `Copy the ${name} query`, on: { click: () => copyText(query, `the ${name} query`) } }, "Copy"));
+      text.replaceChildren(el("pre", { class: "scroll", tabindex: 0, role: "region", "aria-label": `The answer as a ${name} query` }, query));
     };
-    return el("div", {}, el("div", { class: "tools-row", role: "group", "aria-label": "As a query" }, el("span", { class: "faint" }, "As a query"), buttons), shown);
+    return el("div", {}, el("div", { class: "tools-row", role: "group", "aria-label": "As a query" }, el("span", { class: "faint" }, "As a query"), buttons),
+      el("div", { class: "query" }, el("div", { class: "row" }, about, copy), text));
   }
 
   #feedback(found) {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kgwalk.types import Answer, Call, KgwalkError, Turn
 from kgwalk.walk.kinds import Kind
-from kgwalk.walk.language import CALLS, DATED_CALLS, arguments
+from kgwalk.walk.language import arguments, tools
 from kgwalk.walk.paths import limiting_set, renumbered
 
 
@@ -63,7 +63,7 @@ def program_of(turns: Iterable[Turn], topics: Sequence[str], kinds: Sequence[Kin
     answer: Answer | None = None
     for turn in turns:
         if isinstance(turn.step, Call) and turn.ok:
-            if turn.step.tool not in (*CALLS, *DATED_CALLS):  # of a walk that a client wrote down
+            if turn.step.tool not in tools("full", dated=True, kinds=True):  # a walk that a client wrote
                 raise QueryError(f"`{turn.step.tool}` is no call of the language")
             calls.append(turn.step)
         elif isinstance(turn.step, Answer):
