@@ -248,7 +248,7 @@ class AgentOptions(TypedDict):
     min_confidence: NotRequired[Annotated[float | None, About("`guess` says whether the answer is less sure", 0, 1)]]
 
 
-QueryLanguage = Literal["sparql", "cypher", "sql", "python"]
+LanguageName = Literal["sparql", "cypher", "sql", "python"]
 RecipeName = Annotated[str | None, About("how to walk; a bundled recipe")]
 
 
@@ -258,7 +258,7 @@ class AskBody(AgentOptions):
     stream: NotRequired[Annotated[bool | None, About("server-sent events: the walk as it happens, then the answer")]]
     query: NotRequired[
         Annotated[
-            QueryLanguage | None, About("a query of this language that gives the same answer; of the recipe `kgwalk`")
+            LanguageName | None, About("a query of this language that gives the same answer; of the recipe `kgwalk`")
         ]
     ]
 
@@ -353,7 +353,7 @@ class AskReply(AnswerShape):
 class WalkQueryBody(TypedDict):
     """`graph`, `question`, `recipe` and `runs` as /v1/ask was given them, `topics` and `walk` as it answered."""
 
-    query: Annotated[QueryLanguage, About("the language")]
+    query: Annotated[LanguageName, About("the language")]
     question: str
     topics: Annotated[list[str], About("that the walk started from", most=MOST_TOPICS)]
     walk: Annotated[
