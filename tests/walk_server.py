@@ -8,6 +8,7 @@ Run as a program it serves until it is stopped, and prints its URL. A question t
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ TABLE = "list the films of Robert Zemeckis with their release year"
 NOT_SAID = "what did Contact cost?"
 TAGGED = "what is the tag of Contact?"
 STREETS = "which streets does Chicago have?"
+ANY_ONE = "which film of Robert Zemeckis is the first?"
+ODDLY_TAGGED = "which film has the same tag as Contact?"
 WALKS = {
     DIRECTORS: ['head_entities($1, "starred_actors")', 'tail_entities($2, "directed_by")', "<answer>$3</answer>"],
     HOW_MANY: ['head_entities($1, "directed_by")', "count($2)", "<answer>$3</answer>"],
@@ -51,6 +54,8 @@ WALKS = {
     TABLE: ['head_entities($1, "directed_by")', 'table($2, "release_year")', "<answer>$3</answer>"],
     NOT_SAID: ['tail_entities($1, "costs")', "<answer>[]</answer>"],
     TAGGED: ['tail_entities($1, "has_tag")', "<answer>$2</answer>"],
+    ANY_ONE: ['head_entities($1, "directed_by")', 'nth($2, "1")', "<answer>$3</answer>"],  # no query knows the order
+    ODDLY_TAGGED: [f'head_entities({json.dumps(HOSTILE)}, "has_tag")', "<answer>$2</answer>"],
     STREETS: ['tail_entities($1, "has_street")', "<answer>$2</answer>"],
 }
 

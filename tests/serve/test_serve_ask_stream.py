@@ -17,7 +17,7 @@ from kgwalk.serve.ask import _WORDS, in_words
 from kgwalk.types import Call, Malformed
 from kgwalk.walk.actions import ACTIONS
 from kgwalk.walk.language import CALLS, DATED_CALLS, arguments
-from walk_server import DIRECTORS, HOW_MANY, IS_IT, NOT_SAID, TABLE, walk_server
+from walk_server import ANY_ONE, DIRECTORS, HOW_MANY, IS_IT, NOT_SAID, TABLE, walk_server
 
 SHAPES = {
     "waiting": shapes.AskWaiting,
@@ -95,6 +95,74 @@ def test_a_query_that_gives_the_same_answer(client: httpx.Client) -> None:
     assert events(client, NOT_SAID, query="python")[-1]["no_query"].startswith("the walk says that the graph does not")
     assert client.post("/v1/ask", json={"question": DIRECTORS, "query": "prolog"}).status_code == 422
     assert "query" not in client.post("/v1/ask", json={"question": DIRECTORS}).json()
+
+
+def as_query(client: httpx.Client, told: dict[str, Any], question: str, language: str, **body: Any) -> dict[str, Any]:
+    """What /v1/ask/query gives for a walk that /v1/ask has told."""
+    sent = {"query": language, "question": question, "topics": told["topics"], "walk": told["walk"], **body}
+    reply = client.post("/v1/ask/query", json=sent)
+    assert reply.status_code == 200, reply.text
+    model_of(shapes.WalkQueryReply).model_validate_json(reply.content)
+    value: dict[str, Any] = reply.json()
+    return value
+
+
+@pytest.mark.parametrize("language", ["sparql", "cypher", "sql", "python"])
+@pytest.mark.parametrize("question", [DIRECTORS, HOW_MANY, IS_IT, TABLE, NOT_SAID, ANY_ONE])
+def test_a_finished_walk_becomes_the_query_that_ask_would_have_given(
+    client: httpx.Client, question: str, language: str
+) -> None:
+    told = client.post("/v1/ask", json={"question": question, "query": language}).json()
+    asked = counted(client)
+    expected = {name: told[name] for name in ("query", "no_query") if name in told}
+    assert as_query(client, told, question, language) == expected
+    assert (expected["query"] is None) == (question in (NOT_SAID, ANY_ONE))
+    assert counted(client) == asked  # no question was walked for it
+
+
+def counted(client: httpx.Client) -> list[str]:
+    return [line for line in client.get("/metrics").text.splitlines() if line.startswith("kgwalk_asks_total")]
+
+
+def test_a_walk_that_is_no_query_says_why(client: httpx.Client) -> None:
+    told = client.post("/v1/ask", json={"question": DIRECTORS}).json()
+
+    def why(walk: list[str], **body: Any) -> str:
+        turns = [{"text": text, "observation": "", "ok": True} for text in walk]
+        reply = as_query(client, {**told, "walk": turns}, DIRECTORS, "sql", **body)
+        assert reply["query"] is None
+        return str(reply["no_query"])
+
+    texts = [turn["text"] for turn in told["walk"]]
+    assert why(texts, runs=3) == "the answers of several runs are united; a query is that of one walk"
+    assert why(texts, recipe="kg-r1") == "a walk of `kg-r1` is no algebra; walks of the recipe `kgwalk` are"
+    assert why(texts[:-1]) == "the walk has no answer, so there is no query that gives it"
+    # what no agent would have written
+    assert why(["<answer>$9</answer>"]) == "the walk has no set $9"
+    assert why(["get($1)", "<answer>$2</answer>"]) == "`get` is no call of the language"
+    assert why(["count($2)", "<answer>$2</answer>"]).endswith("there is no set $1; the last is $0")
+    assert why(['tail_entities($1, "costs")', "<answer>$2</answer>"]).endswith('relation "costs" is not in the graph')
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"query": "prolog"}, 422, '"query" must be "sparql" or "cypher" or "sql" or "python"'),
+        ({"walk": [{"text": "count($1)", "observation": ""}]}, 422, '"ok" is missing'),
+        ({"walk": "count($1)"}, 422, '"walk" must be a list of at most 256 turns'),
+        ({"walk": ["count($1)"]}, 422, "a turn of the walk is an object, not a string"),
+        ({"recipe": "nobodys"}, 422, "unknown recipe"),
+        ({"graph": "x"}, 404, "x"),
+        ({"stream": True}, 422, 'unknown field "stream"'),
+    ],
+)
+def test_what_is_wrong_with_a_walk_that_is_sent(
+    client: httpx.Client, change: dict[str, Any], status: int, words: str
+) -> None:
+    body = {"query": "sql", "question": DIRECTORS, "topics": ["Tom Hanks"], "walk": [], **change}
+    reply = client.post("/v1/ask/query", json=body)
+    assert reply.status_code == status
+    assert words in reply.json()["error"]["message"]
 
 
 def test_the_graph_does_not_say(client: httpx.Client) -> None:

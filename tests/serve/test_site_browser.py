@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pyoxigraph
 import pytest
 
 from browser import site_page
 from kgwalk.data.dataset import load_dataset
-from walk_server import DIRECTORS, HOSTILE, HOW_MANY, IS_IT, NOT_SAID, TABLE, TAGGED, walk_server
+from kgwalk.kg.export import export
+from kgwalk.kg.store import load_graph
+from walk_server import ANY_ONE, DIRECTORS, HOSTILE, HOW_MANY, IS_IT, NOT_SAID, ODDLY_TAGGED, TABLE, TAGGED, walk_server
 from world_server import world_server
 
 if TYPE_CHECKING:
@@ -214,6 +217,47 @@ def test_what_is_copied_runs(browser: Browser, films: str) -> None:
         assert json.loads(ran.stdout)["answers"] == ["Robert Zemeckis", "Penny Marshall"]
 
 
+def test_the_answer_is_shown_as_a_query_that_gives_it(browser: Browser, films: str, folder: Path) -> None:
+    store = pyoxigraph.Store()
+    store.load(b"".join(export(load_graph(folder / "films.kg"), "nt")), format=pyoxigraph.RdfFormat.N_TRIPLES)
+    with site_page(browser, films, permissions=["clipboard-read", "clipboard-write"]) as page:
+        ask(page, DIRECTORS)
+        languages = page.get_by_role("group", name="As a query").get_by_role("button")
+        assert languages.all_inner_texts() == ["SPARQL", "Cypher", "SQL", "Python"]
+        for at, language in enumerate(("sparql", "cypher", "sql", "python")):
+            languages.nth(at).press("Enter")  # by the keyboard
+            name = languages.nth(at).inner_text()
+            shown = page.get_by_role("region", name=f"The answer as a {name} query")
+            body = {"question": DIRECTORS, "query": language}
+            expected = httpx.post(f"{films}/v1/ask", json=body, trust_env=False).json()["query"]
+            assert shown.text_content() == expected
+            pressed = [one.get_attribute("aria-pressed") for one in languages.all()]
+            assert pressed == ["true" if one == at else "false" for one in range(4)]
+            page.get_by_role("button", name=f"Copy the {name} query").click()
+            page.wait_for_selector(f"text=Copied the {name} query.")
+            assert page.evaluate("() => navigator.clipboard.readText()") == expected
+        languages.first.click()
+        rows = store.query(page.get_by_role("region", name="SPARQL").text_content() or "")
+        assert sorted(row["name"].value for row in rows) == sorted(told(page, ".outcome .name"))
+        languages.first.click()  # again: it is closed
+        assert page.locator(".query pre").count() == 0
+
+
+def test_what_is_no_query_says_why(browser: Browser, films: str) -> None:
+    with site_page(browser, films) as page:
+        ask(page, ANY_ONE)
+        page.click("[aria-label='As a query'] >> text=Cypher")
+        page.wait_for_selector(".query .warn")
+        (why,) = told(page, ".query .warn")
+        assert why.startswith('No Cypher query: no query for `nth($2, "1")`: ')
+        assert page.locator(".query pre").count() == 0
+        ask(page, ODDLY_TAGGED)  # a name that is markup stands in the query as text
+        page.click("[aria-label='As a query'] >> text=Python")
+        page.wait_for_selector(".query pre")
+        assert "<img src=x" in page.inner_text(".query pre")
+        assert page.locator("main img").count() == 0
+
+
 def test_walks_stand_side_by_side_and_the_link_has_both(browser: Browser, films: str) -> None:
     with site_page(browser, films) as page:
         ask(page, HOW_MANY)
@@ -275,7 +319,13 @@ HARD_TO_READ = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_can_be_read_in_light_and_dark_and_on_a_phone(browser: Browser, films: str, scheme: Any) -> None:
     with site_page(browser, films, color_scheme=scheme, viewport={"width": 390, "height": 844}) as page:
+        ask(page, NOT_SAID)
+        page.click("[aria-label='As a query'] >> text=Cypher")
+        page.wait_for_selector(".query .warn")
+        assert page.evaluate(HARD_TO_READ) == []
         ask(page, DIRECTORS)
+        page.click("[aria-label='As a query'] >> text=Python")
+        page.wait_for_selector(".query pre")
         page.click("summary:has-text('Options')")
         assert page.evaluate(HARD_TO_READ) == []
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390  # nothing beyond the edge

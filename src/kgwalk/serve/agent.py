@@ -182,11 +182,7 @@ class AgentService:
         told = follower or WalkFollower()
         self.require()
         graph = refusing(lambda: self._graphs.graph(wanted.graph))
-        # In another thread: the first request imports the agent, which takes a while. Kept: most questions of a burst
-        # are told to come back, and need not read the recipe for that.
-        if wanted.recipe not in self._recipes:
-            self._recipes[wanted.recipe] = await asyncio.to_thread(self._recipe, wanted.recipe)
-        protocol, budget, asking = self._recipes[wanted.recipe]
+        protocol, budget, asking = await self._walked_by(wanted.recipe)
         asking = asking if wanted.walks is None else replace(asking, walks=wanted.walks)
         check_characters(len(wanted.question), budget.total_tokens)
 
@@ -318,6 +314,19 @@ class AgentService:
         finally:
             self.under_way -= 1
             self._gate.release()
+
+    async def protocol(self, recipe: str | None) -> Protocol:
+        """By which a recipe walks; None: the server's own."""
+        protocol, _, _ = await self._walked_by(recipe)
+        return protocol
+
+    async def _walked_by(self, name: str | None) -> tuple[Protocol, Budget, AskSettings]:
+        """What a recipe says of a walk. Read in another thread: the first request imports the agent, which takes a
+        while. Kept: most questions of a burst are told to come back, and need not read the recipe for that.
+        """
+        if name not in self._recipes:
+            self._recipes[name] = await asyncio.to_thread(self._recipe, name)
+        return self._recipes[name]
 
     def _recipe(self, name: str | None) -> tuple[Protocol, Budget, AskSettings]:
         from kgwalk.config.recipe import load_recipe, unknown

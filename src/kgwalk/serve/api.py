@@ -73,6 +73,11 @@ _REPLIES: dict[str, tuple[type, str]] = {
         "Answer a question by walking a graph, with the facts behind each answer. With `stream`, server-sent events: "
         "AskWaiting where it has to wait, AskStarted, AskTurn as each happens, then AskAnswered or AskFailed.",
     ),
+    "/v1/ask/query": (
+        shapes.WalkQueryReply,
+        "The answer of a walk as a query that gives the same, in one language after the other: send back what /v1/ask "
+        "was given and answered. No model is asked.",
+    ),
     "/v1/chat/completions": (
         shapes.ChatReply,
         "OpenAI's shape. The model `kgwalk` is the agent: the last message of the user's is the question, and "
@@ -114,6 +119,7 @@ _BODIES: dict[str, type] = {
     "/kg/actions": shapes.ActionBatch,
     "/kg/query": shapes.QueryBatch,
     "/v1/ask": shapes.AskBody,
+    "/v1/ask/query": shapes.WalkQueryBody,
     "/v1/chat/completions": shapes.ChatBody,
     "/kg/walk": explore_shapes.HandWalkBody,
     "/kg/build": explore_shapes.BuildBody,

@@ -36,7 +36,7 @@ from kgwalk.serve.asgi import (
     send_answer,
     send_reply,
 )
-from kgwalk.serve.ask import AskRoute
+from kgwalk.serve.ask import AskRoute, WalkQueryRoute
 from kgwalk.serve.chat import ChatRoute
 from kgwalk.serve.explore import ExploreRoutes
 from kgwalk.serve.feedback import FeedbackRoute
@@ -149,6 +149,7 @@ class App:
         for path, handle in self.runs.handlers.items():
             self.routes[path] = HttpRoute("GET", False, handle, seconds=RUN_SECONDS)
         self.routes |= {
+            "/v1/ask/query": HttpRoute("POST", True, WalkQueryRoute(self.agent, graphs, self.threads), seconds=long),
             "/kg/walk": HttpRoute("POST", True, HandWalkRoute(graphs, self.threads), "send fewer calls"),
             "/kg/uploads": HttpRoute("GET", False, self.uploads.about),
             "/kg/build": HttpRoute("POST", True, self.uploads.begin),

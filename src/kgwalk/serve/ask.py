@@ -1,4 +1,4 @@
-"""POST /v1/ask: `ask --json` over HTTP, whole or as the walk happens.
+"""POST /v1/ask: `ask --json` over HTTP, whole or as the walk happens; POST /v1/ask/query: its answer as a query.
 
 With `"stream": true` the reply is server-sent events, each one JSON object that has the event's name in it too:
 
@@ -9,6 +9,9 @@ With `"stream": true` the reply is server-sent events, each one JSON object that
 
 A question that has to wait for others, or for the model, begins with `event: waiting`. Whatever is wrong before the
 first event is a plain error with its status. A client that leaves ends its walk.
+
+A walk that was answered can be written as a query afterwards, in one language after the other: the client sends it
+back, so nothing is kept between two requests, and no model is asked.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from kgwalk.kg.graph import Graph
 from kgwalk.serve.agent import AgentRequest, AgentService, WalkFollower, parse, refusing, wanted_of
 from kgwalk.serve.asgi import STOPPING_WORDS, HttpError, HttpReply, ReplyStream
+from kgwalk.serve.explore import told
+from kgwalk.serve.graphs import ServedGraphs
 from kgwalk.serve.reading import RequestReader, given
 from kgwalk.serve.shapes import (
     AskBody,
@@ -34,14 +40,21 @@ from kgwalk.serve.shapes import (
     MentionBody,
     RequestErrorBody,
     TurnAbout,
+    WalkQueryBody,
+    WalkQueryReply,
+    WalkTurn,
 )
+from kgwalk.serve.threads import GraphThreads
 from kgwalk.types import Answer, Call, Episode, Step, Turn
 
 if TYPE_CHECKING:
     from kgwalk.walk.agent import AskResult
+    from kgwalk.walk.protocol import Protocol
     from kgwalk.walk.starts import Start
 
 read_ask = RequestReader(AskBody, "the body")
+read_walk_query = RequestReader(WalkQueryBody, "the body")
+read_walk_turn = RequestReader(WalkTurn, "a turn of the walk")
 
 
 class AskRoute:
@@ -77,6 +90,35 @@ class AskRoute:
                 yield _event(_failed(failed.about))
         finally:
             job.cancel()
+
+
+class WalkQueryRoute:
+    """POST /v1/ask/query: a walk of /v1/ask, which the client sends back, as a query that gives the same answer."""
+
+    def __init__(self, agent: AgentService, graphs: ServedGraphs, threads: GraphThreads) -> None:
+        self._agent, self._graphs, self._threads = agent, graphs, threads
+
+    async def __call__(self, body: bytes, deadline: float) -> HttpReply:
+        self._agent.require()
+        asked = refusing(lambda: read_walk_query(parse(body)))
+        walk = refusing(lambda: [read_walk_turn(turn) for turn in asked["walk"]])
+        graph = refusing(lambda: self._graphs.now().graph(asked.get("graph")))
+        protocol = await self._agent.protocol(asked.get("recipe"))
+        reply = await self._threads.run(lambda: told(lambda: query_again(asked, walk, graph, protocol)), deadline)
+        return HttpReply(200, orjson.dumps(reply))
+
+
+def query_again(asked: WalkQueryBody, walk: Sequence[WalkTurn], graph: Graph, protocol: Protocol) -> WalkQueryReply:
+    """The query, or why there is none. The walk is a client's: its calls are run again before they are written."""
+    from kgwalk.systems.kgwalk.queries import query_of_walk, turn_of
+    from kgwalk.walk.queries.program import QueryError
+
+    turns = [turn_of(turn["text"], turn["ok"]) for turn in walk]
+    question, topics, runs = asked["question"], asked["topics"], given(asked.get("runs"), 1)
+    try:
+        return {"query": query_of_walk(turns, question, topics, graph, protocol, asked["query"], runs=runs)}
+    except QueryError as error:
+        return {"query": None, "no_query": str(error)}
 
 
 def _event(about: AskEvent | Mapping[str, Any]) -> bytes:

@@ -21,6 +21,7 @@ MAX_SUGGEST = 20
 MOST_RUNS = 16
 MOST_TOPICS = 64
 MOST_STOPS = 16
+MOST_TURNS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +248,17 @@ class AgentOptions(TypedDict):
     min_confidence: NotRequired[Annotated[float | None, About("`guess` says whether the answer is less sure", 0, 1)]]
 
 
+LanguageName = Literal["sparql", "cypher", "sql", "python"]
+RecipeName = Annotated[str | None, About("how to walk; a bundled recipe")]
+
+
 class AskBody(AgentOptions):
     question: str
-    recipe: NotRequired[Annotated[str | None, About("how to walk; a bundled recipe")]]
+    recipe: NotRequired[RecipeName]
     stream: NotRequired[Annotated[bool | None, About("server-sent events: the walk as it happens, then the answer")]]
     query: NotRequired[
         Annotated[
-            Literal["sparql", "cypher", "sql", "python"] | None,
-            About("a query of this language that gives the same answer; of the recipe `kgwalk`"),
+            LanguageName | None, About("a query of this language that gives the same answer; of the recipe `kgwalk`")
         ]
     ]
 
@@ -341,6 +345,32 @@ class AskReply(AnswerShape):
     mentions: NotRequired[Annotated[list[MentionBody] | None, About("where the question may mean other entities")]]
     query: NotRequired[Annotated[str | None, About("that gives the same answer, where one was asked for")]]
     no_query: NotRequired[Annotated[str | None, About("why there is no such query")]]
+
+
+# POST /v1/ask/query
+
+
+class WalkQueryBody(TypedDict):
+    """`graph`, `question`, `recipe` and `runs` as /v1/ask was given them, `topics` and `walk` as it answered."""
+
+    query: Annotated[LanguageName, About("the language")]
+    question: str
+    topics: Annotated[list[str], About("that the walk started from", most=MOST_TOPICS)]
+    walk: Annotated[
+        list[WalkTurn],
+        About("all turns of the walk", most=MOST_TURNS, refusal=f"must be a list of at most {MOST_TURNS} turns"),
+    ]
+    graph: NotRequired[GraphName]
+    recipe: NotRequired[RecipeName]
+    runs: NotRequired[Annotated[int | None, About("how many walks the answer is of", 1, MOST_RUNS)]]
+
+
+class WalkQueryReply(TypedDict):
+    query: Annotated[str | None, About("that gives the same answer")]
+    no_query: NotRequired[Annotated[str | None, About("why there is no such query")]]
+
+
+# The events of a stream of /v1/ask
 
 
 class TurnAbout(TypedDict):

@@ -7,6 +7,13 @@ import { ServerError, copyText, el, hasKey, number, postJSON, say, sayError, str
 const MOST_DRAWN = 250; // facts of one turn that are drawn
 const NEAR = 0.75; // the score from which on another name may be meant
 const EXPANDED = 12; // facts each way that a click on an entity adds
+// Languages of an answer's query: what each is called, and where it runs.
+const QUERIES = {
+  sparql: ["SPARQL", () => ["Runs over what ", el("code", {}, "kgwalk kg export GRAPH --format nt"), " writes; nq where facts have dates."]],
+  cypher: ["Cypher", () => ["Runs over a node ", el("code", {}, "(:Entity {name})"), " for each name and a relationship for each fact, of the relation’s type."]],
+  sql: ["SQL", () => ["Runs over a table ", el("code", {}, "facts(head, relation, tail, time)"), "; the time is asked for only where the walk does."]],
+  python: ["Python", () => ["Runs over the file that ", el("code", {}, "kgwalk kg export GRAPH"), " writes, and needs no package."]],
+};
 
 export class Walk {
   // `body` is what /v1/ask takes; `again(changes)` asks it otherwise; `models` are recipes for another walk beside it.
@@ -192,7 +199,7 @@ export class Walk {
     this.tools.append(el("div", { class: "tools-row" }, el("span", { class: "faint" }, "Copy"),
       button("JSON", () => copyText(asJSON(found), "the answer as JSON")), button("CSV", () => copyText(asCSV(found), "the answer as CSV")),
       button("Python", () => copyText(asPython(body, hasKey()), "a Python program")), button("curl", () => copyText(asCurl(body, hasKey()), "a command")),
-      button("Link", () => copyText(location.href, "a link to this view"))));
+      button("Link", () => copyText(location.href, "a link to this view"))), this.#asQuery(found));
     if (this.beside) {
       const recipe = el("select", { "aria-label": "Recipe of the other walk" }, el("option", { value: "" }, "the same recipe"), this.recipes.map((name) => el("option", { value: name }, name)));
       const runs = el("input", { type: "number", min: 1, max: 16, value: 3, "aria-label": "How many walks beside it" });
@@ -200,6 +207,38 @@ export class Walk {
         button("Ask again", () => this.beside({ recipe: recipe.value, runs: Number(runs.value) || 1 }))));
     }
     if (this.feedback) this.tools.append(this.#feedback(found));
+  }
+
+  // The answer as a query, in the language that is chosen. The server writes it from the walk, which is not walked again by the model.
+  #asQuery(found) {
+    const { graph, question, recipe, runs } = this.body;
+    const about = el("p", { class: "faint small", "aria-live": "polite" }), copy = el("span"), text = el("div");
+    const replies = new Map(); // by language; of a walk that is over they stay the same
+    let chosen = null;
+    const buttons = Object.entries(QUERIES).map(([language, [name]]) => el("button", { type: "button", class: "small", "aria-pressed": "false", on: { click: () => choose(language) } }, name));
+    const choose = async (language) => {
+      chosen = language === chosen ? null : language;
+      for (const [at, one] of Object.keys(QUERIES).entries()) buttons[at].setAttribute("aria-pressed", String(one === chosen));
+      for (const part of [about, copy, text]) part.replaceChildren();
+      if (chosen === null) return;
+      about.append(el("span", { class: "spin" }), "being written");
+      try {
+        if (!replies.has(language)) replies.set(language, await postJSON("v1/ask/query", { query: language, graph, question, recipe, runs, topics: found.topics, walk: found.walk }));
+      } catch (error) {
+        if (language !== chosen) return;
+        about.replaceChildren(el("span", { class: "bad" }, error.message));
+        if (!(error instanceof ServerError)) sayError(error);
+        return;
+      }
+      if (language !== chosen) return; // another was chosen meanwhile
+      const [name, runsOver] = QUERIES[language], { query, no_query: why } = replies.get(language);
+      if (query === null) return about.replaceChildren(el("span", { class: "warn" }, `No ${name} query: `, el("span", { class: "text" }, `${why}.`)));
+      about.replaceChildren(...runsOver());
+      copy.replaceChildren(el("button", { type: "button", class: "small", "aria-label": `Copy the ${name} query`, on: { click: () => copyText(query, `the ${name} query`) } }, "Copy"));
+      text.replaceChildren(el("pre", { class: "scroll", tabindex: 0, role: "region", "aria-label": `The answer as a ${name} query` }, query));
+    };
+    return el("div", {}, el("div", { class: "tools-row", role: "group", "aria-label": "As a query" }, el("span", { class: "faint" }, "As a query"), buttons),
+      el("div", { class: "query" }, el("div", { class: "row" }, about, copy), text));
   }
 
   #feedback(found) {

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kgwalk.types import Answer, Call, KgwalkError, Turn
 from kgwalk.walk.kinds import Kind
-from kgwalk.walk.language import arguments
+from kgwalk.walk.language import arguments, tools
 from kgwalk.walk.paths import limiting_set, renumbered
 
 
@@ -45,6 +45,8 @@ class WalkProgram:
         wanted, open_sets = set[int](), [self.answer]
         while open_sets:
             number = open_sets.pop()
+            if not 1 <= number <= self.starts + len(self.calls):
+                raise QueryError(f"the walk has no set ${number}")
             if number not in wanted:
                 wanted.add(number)
                 open_sets += sets_of(self.calls[number - self.starts - 1]) if number > self.starts else []
@@ -61,6 +63,8 @@ def program_of(turns: Iterable[Turn], topics: Sequence[str], kinds: Sequence[Kin
     answer: Answer | None = None
     for turn in turns:
         if isinstance(turn.step, Call) and turn.ok:
+            if turn.step.tool not in tools("full", dated=True, kinds=True):  # a walk that a client wrote
+                raise QueryError(f"`{turn.step.tool}` is no call of the language")
             calls.append(turn.step)
         elif isinstance(turn.step, Answer):
             answer = turn.step
