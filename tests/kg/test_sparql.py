@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -21,12 +22,14 @@ from benchmarks import virtuoso
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from commands import Cli
 from kgwalk.config import http as http_module
 from kgwalk.kg import sparql_facts
 from kgwalk.kg.graph import Graph, LruCache
-from kgwalk.kg.sparql import SparqlGraph
+from kgwalk.kg.sparql import WIKIDATA_TIMEOUT, SparqlGraph
 from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
 from kgwalk.kg.sparql_names import rank
+from kgwalk.kg.store import load_graph, open_graph, shown_address
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import (
     Call,
@@ -311,6 +314,117 @@ def test_unknown_names_raise_with_near_ones_that_were_shown(graph: SparqlGraph) 
         graph.neighbors("Ghost", "starring")
     for pattern in (("nobody", None, None), (None, "nothing", None), (None, None, "nobody")):
         assert list(graph.match(*pattern)) == []
+
+
+# --- by its address
+
+
+def opened(address: str) -> SparqlGraph:
+    graph = load_graph(address)
+    assert isinstance(graph, SparqlGraph)
+    return graph
+
+
+def read_as(address: str) -> dict[str, Any]:
+    """The settings of the graph at an address, which nobody is asked for."""
+    with opened(address) as graph:
+        return {**graph._settings, "url": graph._endpoint.url, "seconds": graph._endpoint.timeout}
+
+
+def test_an_address_is_a_graph(films: Server) -> None:
+    with opened(f"sparql+{films.url}") as graph:
+        assert graph.neighbors("Apollo 13", "starring") == Neighbors(["Tom Hanks"], 1)
+        assert set(graph.match()) == FACTS
+
+
+def test_an_address_carries_settings(films: Server) -> None:
+    with opened(f"sparql+{films.url}?lang=de&namespace={urllib.parse.quote(EX, safe='')}&page=2") as graph:
+        assert "Tom Jeffrey Hanks" in graph
+        assert graph.neighbors("cast_away", "year").names == ["2000"]
+    with opened(f"sparql+{films.url}?relation_label=&label=http://www.w3.org/2000/01/rdf-schema%23label") as graph:
+        assert graph.relations("Apollo 13") == [f"{EX}director", f"{EX}starring", f"{EX}year"]
+    with Server(WIKIBASE) as server, opened(f"sparql+{server.url}?wikibase=yes") as graph:
+        assert graph.neighbors("Douglas Adams", "instance of").names == ["human"]
+
+
+def test_what_is_not_ours_is_sent_to_the_endpoint() -> None:
+    address = "sparql+http://host/sparql?default-graph-uri=http%3A%2F%2Ffilms&lang=de&key=a+b%26c&timeout=30&empty"
+    settings = read_as(address)
+    assert settings["url"] == "http://host/sparql?default-graph-uri=http%3A%2F%2Ffilms&key=a+b%26c&empty"
+    assert (settings["lang"], settings["timeout"], settings["seconds"]) == ("de", 30.0, 30.0)
+    assert read_as("sparql+http://host/sparql?page=7")["url"] == "http://host/sparql"
+    # what the endpoint is told may be a key
+    assert shown_address(address) == "sparql+http://host/sparql?default-graph-uri=***&lang=de&key=***&timeout=30&***"
+
+
+@pytest.mark.parametrize("host", ["query.wikidata.org", "query-main.wikidata.org", "QUERY.WIKIDATA.ORG"])
+def test_wikidata_is_recognised(host: str) -> None:
+    settings = read_as(f"sparql+https://{host}/sparql")
+    assert (settings["wikibase"], settings["seconds"]) == (True, WIKIDATA_TIMEOUT)
+    settings = read_as(f"sparql+https://{host}/sparql?lang=fr&timeout=5&wikibase=no")
+    assert (settings["wikibase"], settings["seconds"], settings["lang"]) == (False, 5.0, "fr")
+
+
+def test_another_host_is_no_wikidata() -> None:
+    for host in ("query.wikidata.org.example.org", "example.org/query.wikidata.org", "query.wikidata.org@example.org"):
+        assert not read_as(f"sparql+https://{host}/sparql")["wikibase"]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("wikibse=yes", "unknown setting 'wikibse'; did you mean 'wikibase'"),
+        ("Lang=de", "did you mean 'lang'"),
+        ("relation-label=", "did you mean 'relation_label'"),
+        ("timout=3", "did you mean 'timeout'"),
+        ("wikibase=true", "wikibase=true: expected yes or no"),
+        ("timeout=soon", "timeout=soon: expected seconds"),
+        ("timeout=inf", "timeout=inf: expected seconds"),
+        ("page=0", "page=0: expected a number of rows"),
+        ("label=", "label=: expected the IRI of a predicate"),
+        ("label=name", "label is not an absolute IRI"),
+        ("namespace=http://a/%3E%20%7D", "namespace is not an absolute IRI"),
+        ("lang=en%22%20%7D", "lang is not a language tag"),
+    ],
+)
+def test_settings_of_an_address_that_cannot_be(said: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        load_graph(f"sparql+http://me:secret@host/sparql?key=secret&{said}")
+    assert "secret" not in str(refused.value)
+
+
+def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> None:
+    address = f"sparql+{films.url}"
+    told = cli("kg", "info", f"{address}?lang=de&page=500", "--json").json
+    fact = told.pop("fact")
+    assert told == {
+        "address": films.url,
+        "wikibase": False,
+        "lang": "de",
+        "label": sparql_facts.RDFS_LABEL,
+        "relation_label": sparql_facts.RDFS_LABEL,
+        "namespace": "",
+        "timeout": 10.0,
+        "page": 500,
+    }
+    assert len(fact) == 3
+    lines = cli("kg", "info", address).stdout.splitlines()
+    assert lines[:3] == [f"address             {films.url}", "wikibase                        no", "lang                            en"]
+    hop = cli("kg", "query", address, "Apollo 13", "starring", "-d", "out", "--json").json["out"]
+    assert hop["names"] == ["Tom Hanks"]
+    built = cli("kg", "build", address, "-o", tmp_path / "films.kg", "--json").json
+    assert built["triples"] == len(FACTS)
+    assert set(open_graph(tmp_path / "films.kg").match()) == FACTS
+    program = 'tail_entities($1, "starring")'
+    assert cli("kg", "walk", address, program, "--topic", "Cast Away", "--json").json["answers"] == ["Tom Hanks"]
+    refused = cli("kg", "build", f"{address}?wikibse=yes", "-o", tmp_path / "none.kg")
+    assert refused.status == 1
+    assert "did you mean 'wikibase'" in refused.stderr
+
+
+def test_an_endpoint_without_facts(cli: Cli) -> None:
+    with Server() as server:
+        assert "fact                          none" in cli("kg", "info", f"sparql+{server.url}").stdout.splitlines()
 
 
 # --- many at once

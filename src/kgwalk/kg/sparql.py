@@ -3,6 +3,10 @@
     with SparqlGraph("https://query.wikidata.org/sparql", wikibase=True) as graph:
         graph.relations("Douglas Adams")
 
+An address is `sparql+https://HOST/PATH`; settings of `SparqlGraph` stand behind a `?` (SPARQL_SETTINGS), beside what
+the endpoint itself is told there: `sparql+https://host/sparql?default-graph-uri=http://films&lang=de`. Wikidata's own
+endpoint is recognised (`open_sparql`).
+
 Facts are the triples of the endpoint's default graph, without labels (they are names, not facts) and without blank
 nodes and quoted triples (they have no name that could be given back). A literal is shown by its text, whatever its type
 or language; a literal and an entity of one name are one node, as in a table of names.
@@ -18,9 +22,14 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import unquote
 
+from kgwalk.config import http
 from kgwalk.kg.graph import RelationEnds
 from kgwalk.kg.sparql_client import (
     CacheInfo,
@@ -30,11 +39,70 @@ from kgwalk.kg.sparql_client import (
 )
 from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts
 from kgwalk.kg.sparql_names import TermNames, rank
-from kgwalk.types import Found, Neighbors, RemoteError, Triple, UnknownName
+from kgwalk.kg.store import SPARQL, SPARQL_SETTINGS, shown_address
+from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownName
 
 log = logging.getLogger(__name__)
 
 MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
+# Wikidata's own endpoints: of all, of what is not scholarly articles, and of those
+WIKIDATA = ("query.wikidata.org", "query-main.wikidata.org", "query-scholarly.wikidata.org")
+WIKIDATA_TIMEOUT = 60.0  # seconds after which Wikidata gives up itself
+
+
+def open_sparql(address: str) -> SparqlGraph:
+    """The graph at an address: `sparql+https://host/sparql?lang=de&page=500`.
+
+    Settings that are not said are those of `SparqlGraph`, and at one of Wikidata's own endpoints those of a Wikibase.
+    What else stands behind the `?` is the endpoint's, and sent to it.
+    """
+    url, _, query = address.removeprefix(SPARQL).partition("?")
+    given: dict[str, str] = {}
+    others = []
+    for part in filter(None, query.split("&")):
+        name, _, value = part.partition("=")
+        if name in SPARQL_SETTINGS:
+            given[name] = unquote(value)
+        elif near := get_close_matches(name.lower(), SPARQL_SETTINGS, 1, 0.75):
+            raise InputError(
+                f"unknown setting {name!r}; did you mean {near[0]!r}?",
+                text=shown_address(address),
+                hint=f"kgwalk takes {', '.join(SPARQL_SETTINGS)} from an address; SparqlGraph in Python takes none",
+            )
+        else:
+            others.append(part)
+    parsed = http.parse_address(url)
+    settings: dict[str, Any] = {}
+    if parsed is not None and parsed.host in WIKIDATA:
+        settings = {"wikibase": True, "timeout": WIKIDATA_TIMEOUT}
+    settings |= {name: _setting(address, name, value) for name, value in given.items()}
+    return SparqlGraph(url + "?" * bool(others) + "&".join(others), **settings)
+
+
+def _setting(address: str, name: str, value: str) -> Any:
+    """The value of a setting in an address; IRIs and languages are checked by the graph."""
+    expected = ""
+    if name == "wikibase":
+        if value in ("yes", "no"):
+            return value == "yes"
+        expected = "yes or no"
+    elif name == "page":
+        if value.isascii() and value.isdigit() and int(value):
+            return int(value)
+        expected = "a number of rows"
+    elif name == "timeout":
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if 0 < seconds < math.inf:
+            return seconds
+        expected = "seconds"
+    elif name == "label" and not value:
+        expected = "the IRI of a predicate"
+    else:
+        return None if name == "relation_label" and not value else value
+    raise InputError(f"{name}={value}: expected {expected}", text=shown_address(address))
 
 
 class SparqlGraph(SparqlFacts):
@@ -66,6 +134,15 @@ class SparqlGraph(SparqlFacts):
     def cache_info(self) -> CacheInfo:
         """How many queries the cache and the endpoint answered, and how full the cache is."""
         return self._endpoint.cache_info()
+
+    def info(self) -> dict[str, Any]:
+        """How the endpoint is read, and one fact of it; counts would take a look at all facts."""
+        rows = self._endpoint.select(f"SELECT ?h ?r ?t {self._where()} LIMIT 1")
+        fact = []
+        for row in rows:
+            [head, tail], relation = self._shown([row["h"], row["t"]]), row["r"].value
+            fact = [head, self._relations.show([relation])[relation], tail]
+        return {"address": self._endpoint.shown, **self._settings, "fact": fact}
 
     def __contains__(self, entity: object) -> bool:
         return isinstance(entity, str) and self._node(entity) is not None

@@ -78,6 +78,15 @@ class SparqlFacts(ClosedAtEnd):
             endpoint, timeout=timeout, retries=retries, page=page, cache=cache, headers=headers, client=client
         )
         self._lang, self._wikibase = lang, wikibase
+        self._settings = {
+            "wikibase": wikibase,
+            "lang": lang,
+            "label": label,
+            "relation_label": relation_label,
+            "namespace": namespace,
+            "timeout": timeout,
+            "page": page,
+        }
         self._not_facts = ", ".join(render(iri(one)) for one in {label: 0, relation_label: 0} if one)
         leaves, arrives = self._fact(head="?x"), self._fact(tail="?x")
         entity = TermKind(label, present=f"EXISTS {{ {leaves} }} || EXISTS {{ {arrives} }}", weight=leaves)

@@ -522,21 +522,30 @@ def database_file(address: str) -> tuple[Path, str]:
     return Path(path), form
 
 
+SPARQL_SETTINGS = ("wikibase", "lang", "label", "relation_label", "namespace", "timeout", "page")
+
+
 def is_elsewhere(address: str) -> bool:
     """Whether an address is that of a graph that is not a store on this machine."""
     return address.startswith((SPARQL, *SERVERS, *BOLT, LADYBUG))
 
 
 def shown_address(address: str | Path) -> str:
-    """An address for messages: without the name and password in it. A path is itself.
+    """An address for messages: without the name and password in it, or what a SPARQL endpoint is told behind the `?`,
+    which may be a key. A path is itself.
 
     >>> shown_address("bolt://me:secret@host/films?values=no"), shown_address("http://me:secret@a,http://b#films")
     ('bolt://host/films?values=no', 'http://a,http://b#films')
+    >>> shown_address("sparql+https://host/sparql?lang=de&key=secret")
+    'sparql+https://host/sparql?lang=de&key=***'
     """
     text = str(address)
     # nothing after the host of a Bolt address has an @, but a password that nobody encoded may have a slash
     inside = r".*" if text.startswith(BOLT) else r"[^/?#]*"
-    return re.sub(rf"(?s)(?<=://){inside}@", "", text)
+    text = re.sub(rf"(?s)(?<=://){inside}@", "", text)
+    if not text.startswith(SPARQL):
+        return text
+    return re.sub(rf"(?s)(?<=[?&])(?!({'|'.join(SPARQL_SETTINGS)})=)([^=&]*=)?[^&]+", r"\2***", text)
 
 
 @overload
@@ -548,15 +557,15 @@ def load_graph(address: str | Path) -> Graph:
 
     `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
     `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
-    SPARQL endpoint, `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
+    SPARQL endpoint (`kg.sparql`), `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
     `ladybug:///movies.lbug` one in a file (`kg.ladybug`), `sqlite:///shop.db` or
     `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`).
     """
     text = str(address)
     if text.startswith(SPARQL):
-        from kgwalk.kg.sparql import SparqlGraph
+        from kgwalk.kg.sparql import open_sparql
 
-        return SparqlGraph(text.removeprefix(SPARQL))
+        return open_sparql(text)
     if text.startswith(DATABASES):
         from kgwalk.kg.cached import database_store
 
