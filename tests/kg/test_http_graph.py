@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,10 +21,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import Cli
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg import http, http_servers
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
+from kgwalk.kg.store import open_graph
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
@@ -243,6 +246,21 @@ def test_views_and_info() -> None:
         assert repr(far.question("q")).endswith(", question='q')")
 
 
+def test_a_store_is_built_from_an_address(tmp_path: Path, cli: Cli) -> None:
+    """Of two graphs on the other server, the one after the #."""
+    dated, other = [*FACTS, ("d", "r", "e", "2005"), ("d", "r", "e", "2007-01")], [("x", "y", "z")]
+    with in_background(create_app(ServeSettings(), {"g": ScanGraph(dated), "h": ScanGraph(other)})) as url:
+        built = cli("kg", "build", f"{url}#g", "-o", tmp_path / "g.kg", "--json").json
+        assert (built["triples"], built["dates"]) == (7, 2)
+        assert set(open_graph(tmp_path / "g.kg").match()) == {Triple(*fact) for fact in dated}
+        assert cli("kg", "build", f"{url}#h", "-o", tmp_path / "h.kg", "--json").json["triples"] == 1
+        assert set(open_graph(tmp_path / "h.kg").match()) == {Triple(*fact) for fact in other}
+        refused = cli("kg", "build", f"{url}#k", "-o", tmp_path / "k.kg")
+        assert refused.status == 1
+        assert 'graph "k" is not served; there are "g", "h"' in refused.stderr
+        assert not (tmp_path / "k.kg").exists()
+
+
 def test_many_threads_share_one() -> None:
     near = ScanGraph(FACTS)
     with remote(near, cache=0) as far, ThreadPoolExecutor(16) as pool:
@@ -361,6 +379,7 @@ def test_a_server_that_is_too_slow() -> None:
 
 
 SERVER = """
+from commands import Cli
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings

@@ -490,6 +490,18 @@ def test_a_ladybug_file_is_a_graph(ladybug_films: str, cli: Cli) -> None:
     assert cli("kg", "walk", ladybug_films, program, "--kind", "movies", "--json").json["answers"] == ["Tom Hanks"]
 
 
+def test_a_store_built_from_a_ladybug_file_says_the_same(ladybug_films: str, tmp_path: Path, cli: Cli) -> None:
+    with closing(cast(CypherGraph, load_graph(ladybug_films))) as graph:
+        facts = set(graph.match())
+    built = cli("kg", "build", ladybug_films, "-o", tmp_path / "films.kg", "--json").json
+    assert (built["triples"], built["dates"]) == (len(facts), 1)
+    assert set(open_graph(tmp_path / "films.kg").match()) == facts
+    # as it is read by its address
+    by_id = cli("kg", "build", f"{ladybug_films}?name=Movie.id", "-o", tmp_path / "ids.kg", "--json").json
+    assert by_id["triples"] == len(facts)
+    assert Triple("Movie 2", "title", "Solaris") in set(open_graph(tmp_path / "ids.kg").match())
+
+
 def test_a_column_that_the_first_rows_leave_empty(tmp_path: Path) -> None:
     ladybug = pytest.importorskip("ladybug", reason=NO_LADYBUG)
     with ladybug.Database(str(tmp_path / "a.lbug")) as database, ladybug.Connection(database) as connection:
