@@ -409,7 +409,11 @@ def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> No
     }
     assert len(fact) == 3
     lines = cli("kg", "info", address).stdout.splitlines()
-    assert lines[:3] == [f"address             {films.url}", "wikibase                        no", "lang                            en"]
+    assert lines[:3] == [
+        f"address             {films.url}",
+        "wikibase                        no",
+        "lang                            en",
+    ]
     hop = cli("kg", "query", address, "Apollo 13", "starring", "-d", "out", "--json").json["out"]
     assert hop["names"] == ["Tom Hanks"]
     built = cli("kg", "build", address, "-o", tmp_path / "films.kg", "--json").json

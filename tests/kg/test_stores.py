@@ -584,6 +584,42 @@ def test_a_database_that_changed_is_read_again(tmp_path: Path) -> None:
         assert "Verdi" in load_graph(address)
 
 
+@pytest.mark.parametrize("make", [sqlite_shop, duckdb_shop])
+def test_an_address_corrects_keys(make: Callable[[Path], str], tmp_path: Path, cli: Cli) -> None:
+    """As `kg build --key`; each reading has a copy of its own in the cache."""
+    address = make(tmp_path / "shop.data")
+    by_title = f"{address}?key=products=title&key=products.supplier_id=none"
+    assert load_graph(address).neighbors("city bike", "supplier_id").names == ["Rossi"]
+    read = load_graph(by_title)
+    assert read.neighbors("city bike", "supplier_id").names == ["1"]
+    assert load_graph(address).neighbors("city bike", "supplier_id").names == ["Rossi"]
+    told = {table["table"]: table for table in cli("kg", "info", by_title, "--json").json["tables"]}
+    assert (told["products"]["key"], told["products"]["links"]) == ("title", {})
+    said = ("--key", "products=title", "--key", "products.supplier_id=none")
+    cli("kg", "build", address, *said, "-o", tmp_path / "said.kg", "--json")
+    cli("kg", "build", by_title, "-o", tmp_path / "address.kg", "--json")
+    facts = set(open_graph(tmp_path / "said.kg").match())
+    assert facts == set(open_graph(tmp_path / "address.kg").match()) == set(read.match())
+    # one that is said by both is the option's; a name may be encoded
+    cli("kg", "build", f"{address}?key=products%3Dsku", *said, "-o", tmp_path / "both.kg", "--json")
+    assert set(open_graph(tmp_path / "both.kg").match()) == facts
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("key=products=skuu", "key products=skuu: no column of products is called 'skuu'; did you mean 'sku'"),
+        ("key=product=sku", "key product=sku: no table is called 'product'; did you mean 'products'"),
+        ("key=products", "expected TABLE=COLUMN"),
+        ("keys=products=sku", r"unknown setting 'keys=products=sku'(.|\n)*\?key=TABLE=COLUMN"),
+        ("key=", "unknown setting 'key='"),
+    ],
+)
+def test_keys_of_an_address_that_are_wrong(query: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        load_graph(f"{sqlite_shop(tmp_path / 'shop.db')}?{query}")
+
+
 def test_tables_beside_a_virtual_one(tmp_path: Path) -> None:
     """A virtual table keeps what it holds in tables called after it; others may be called so, too."""
     with closing(sqlite3.connect(tmp_path / "films.db")) as database:

@@ -20,7 +20,7 @@ import typer
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph, shown_address
+from kgwalk.kg.store import DATABASES, StoredGraph, database_at, is_elsewhere, load_graph, open_graph, shown_address
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def stored_graph(name: str) -> tuple[str, StoredGraph]:
             f"{shown} is a graph elsewhere; this needs one here: `kgwalk kg build {shown} -o my.kg` makes one"
         )
     if name.startswith(DATABASES):
-        return database_file(name)[0].stem, open_graph(_of_database(name))
+        return database_at(name).path.stem, open_graph(_of_database(name))
     if name in BUNDLED:
         return name, load_graph(BUNDLED[name]())
     folder = Path(name)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,16 @@ from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import Graph, find_among
 from kgwalk.kg.names import ALIASES, OTHER_NAMES, U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
-from kgwalk.types import Found, Neighbors, StoreError, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
+from kgwalk.types import (
+    Found,
+    InputError,
+    Neighbors,
+    StoreError,
+    Triple,
+    UnknownEntity,
+    UnknownQuestion,
+    UnknownRelation,
+)
 
 if TYPE_CHECKING:
     from kgwalk.kg.views import FilteredView
@@ -512,14 +522,28 @@ LADYBUG = "ladybug:///"
 DATABASES = ("sqlite:///", "duckdb:///")
 
 
-def database_file(address: str) -> tuple[Path, str]:
-    """The file of a database at an address, and its format.
+class DatabaseAddress(NamedTuple):
+    path: Path
+    format: str
+    keys: list[str]
+    """Corrected keys of tables, as `kgwalk kg build --key` takes them."""
 
-    >>> database_file("sqlite:///shop.db")[1], database_file("duckdb:////data/shop.db")[0].as_posix()
-    ('sqlite', '/data/shop.db')
+
+def database_at(address: str) -> DatabaseAddress:
+    """The file of a database at an address, its format, and the keys behind a `?`.
+
+    >>> database_at("duckdb:////data/shop.db").path.as_posix(), database_at("sqlite:///a?key=products=sku").keys
+    ('/data/shop.db', ['products=sku'])
     """
-    form, _, path = address.partition(":///")
-    return Path(path), form
+    form, _, rest = address.partition(":///")
+    path, _, query = rest.partition("?")
+    keys = []
+    for part in filter(None, query.split("&")):
+        name, _, value = part.partition("=")
+        if name != "key" or not value:
+            raise InputError(f"unknown setting {part!r}", text=address, hint=f"as in {form}:///{path}?key=TABLE=COLUMN")
+        keys.append(unquote(value))
+    return DatabaseAddress(Path(path), form, keys)
 
 
 SPARQL_SETTINGS = ("wikibase", "lang", "label", "relation_label", "namespace", "timeout", "page")
@@ -559,7 +583,8 @@ def load_graph(address: str | Path) -> Graph:
     `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
     SPARQL endpoint (`kg.sparql`), `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
     `ladybug:///movies.lbug` one in a file (`kg.ladybug`), `sqlite:///shop.db` or
-    `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`).
+    `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`);
+    `sqlite:///shop.db?key=products=sku` corrects a key.
     """
     text = str(address)
     if text.startswith(SPARQL):
