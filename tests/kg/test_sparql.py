@@ -107,6 +107,64 @@ wd:Q42 rdfs:label "Douglas Adams"@en ; wdt:P31 wd:Q5 ; p:P31 <http://www.wikidat
 wd:Q5 rdfs:label "human"@en .
 """
 
+# Cleveland was president twice, McKinley from a year on; Roosevelt has a statement that is not of the best rank, one
+# that ends before it starts, and one whose start nobody knows; Caesar's date is before the year 1, which RDF counts.
+PRESIDENTS = """
+@prefix wd: <http://www.wikidata.org/entity/> .
+@prefix s: <http://www.wikidata.org/entity/statement/> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix p: <http://www.wikidata.org/prop/> .
+@prefix ps: <http://www.wikidata.org/prop/statement/> .
+@prefix pq: <http://www.wikidata.org/prop/qualifier/> .
+@prefix pqv: <http://www.wikidata.org/prop/qualifier/value/> .
+@prefix wikibase: <http://wikiba.se/ontology#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+
+wd:P39 wikibase:directClaim wdt:P39 ; wikibase:claim p:P39 ; wikibase:statementProperty ps:P39 ;
+    rdfs:label "position held"@en .
+wd:P1082 wikibase:directClaim wdt:P1082 ; wikibase:claim p:P1082 ; wikibase:statementProperty ps:P1082 ;
+    rdfs:label "population"@en .
+wd:Q1 rdfs:label "president"@en . wd:Q2 rdfs:label "governor"@en . wd:Q3 rdfs:label "mayor"@en .
+
+wd:Q11 rdfs:label "Grover Cleveland"@en ; wdt:P39 wd:Q1, wd:Q3 ; p:P39 s:a, s:b, s:c .
+s:a a wikibase:BestRank ; ps:P39 wd:Q1 ;
+    pq:P580 "1885-03-04T00:00:00Z"^^xsd:dateTime ; pq:P582 "1889-03-04T00:00:00Z"^^xsd:dateTime .
+s:b a wikibase:BestRank ; ps:P39 wd:Q1 ;
+    pq:P580 "1893-03-04T00:00:00Z"^^xsd:dateTime ; pq:P582 "1897-03-04T00:00:00Z"^^xsd:dateTime .
+s:c a wikibase:BestRank ; ps:P39 wd:Q3 .
+
+wd:Q12 rdfs:label "William McKinley"@en ; wdt:P39 wd:Q1 ; p:P39 s:d .
+s:d a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P580 "1897-01-01T00:00:00Z"^^xsd:dateTime ;
+    pqv:P580 [ wikibase:timeValue "1897-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 9 ] .
+
+wd:Q13 rdfs:label "Theodore Roosevelt"@en ; wdt:P39 wd:Q1, wd:Q2, wd:Q3 ; p:P39 s:e, s:f, s:g, s:h .
+s:e a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P580 _:unknown ; pq:P582 "1909-03-04T00:00:00Z"^^xsd:dateTime .
+s:f ps:P39 wd:Q1 ; pq:P585 "1900-01-01T00:00:00Z"^^xsd:dateTime .
+s:g a wikibase:BestRank ; ps:P39 wd:Q2 ;
+    pq:P580 "1900-01-01T00:00:00Z"^^xsd:dateTime ; pq:P582 "1899-01-01T00:00:00Z"^^xsd:dateTime .
+s:h a wikibase:BestRank ; ps:P39 wd:Q3 ; pq:P585 "1905-06-30T00:00:00Z"^^xsd:dateTime ;
+    pqv:P585 [ wikibase:timeValue "1905-06-30T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 10 ] .
+
+wd:Q14 rdfs:label "Buffalo"@en ; wdt:P1082 278349 ; p:P1082 s:i .
+s:i a wikibase:BestRank ; ps:P1082 278349 ; pq:P585 "2020-04-01T00:00:00Z"^^xsd:dateTime .
+wd:Q15 rdfs:label "Caesar"@en ; wdt:P39 wd:Q2 ; p:P39 s:j .
+s:j a wikibase:BestRank ; ps:P39 wd:Q2 ; pq:P580 "-0057-01-01T00:00:00Z"^^xsd:dateTime ;
+    pqv:P580 [ wikibase:timeValue "-0057-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 9 ] .
+"""
+
+TERMS = {  # all of PRESIDENTS, by hand
+    Triple("Grover Cleveland", "position held", "president", "1885-03-04..1889-03-04"),
+    Triple("Grover Cleveland", "position held", "president", "1893-03-04..1897-03-04"),
+    Triple("Grover Cleveland", "position held", "mayor"),
+    Triple("William McKinley", "position held", "president", "1897.."),
+    Triple("Theodore Roosevelt", "position held", "president", "..1909-03-04"),
+    Triple("Theodore Roosevelt", "position held", "governor"),
+    Triple("Theodore Roosevelt", "position held", "mayor", "1905-06"),
+    Triple("Buffalo", "population", "278349", "2020-04-01"),
+    Triple("Caesar", "position held", "governor", "-58.."),
+}
+
 FREEBASE = """
 @prefix : <http://rdf.freebase.com/ns/> .
 
@@ -360,9 +418,11 @@ def test_what_is_not_ours_is_sent_to_the_endpoint() -> None:
 @pytest.mark.parametrize("host", ["query.wikidata.org", "query-main.wikidata.org", "QUERY.WIKIDATA.ORG"])
 def test_wikidata_is_recognised(host: str) -> None:
     settings = read_as(f"sparql+https://{host}/sparql")
-    assert (settings["wikibase"], settings["seconds"]) == (True, WIKIDATA_TIMEOUT)
+    assert (settings["wikibase"], settings["times"], settings["seconds"]) == (True, True, WIKIDATA_TIMEOUT)
     settings = read_as(f"sparql+https://{host}/sparql?lang=fr&timeout=5&wikibase=no")
     assert (settings["wikibase"], settings["seconds"], settings["lang"]) == (False, 5.0, "fr")
+    assert not settings["times"]
+    assert not read_as(f"sparql+https://{host}/sparql?times=no")["times"]
 
 
 def test_another_host_is_no_wikidata() -> None:
@@ -378,6 +438,8 @@ def test_another_host_is_no_wikidata() -> None:
         ("relation-label=", "did you mean 'relation_label'"),
         ("timout=3", "did you mean 'timeout'"),
         ("wikibase=true", "wikibase=true: expected yes or no"),
+        ("times=yes", "times are those of a Wikibase's statements"),
+        ("time=yes", "did you mean 'times'"),
         ("timeout=soon", "timeout=soon: expected seconds"),
         ("timeout=inf", "timeout=inf: expected seconds"),
         ("page=0", "page=0: expected a number of rows"),
@@ -400,6 +462,7 @@ def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> No
     assert told == {
         "address": films.url,
         "wikibase": False,
+        "times": False,
         "lang": "de",
         "label": sparql_facts.RDFS_LABEL,
         "relation_label": sparql_facts.RDFS_LABEL,
@@ -412,7 +475,7 @@ def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> No
     assert lines[:3] == [
         f"address             {films.url}",
         "wikibase                        no",
-        "lang                            en",
+        "times                           no",
     ]
     hop = cli("kg", "query", address, "Apollo 13", "starring", "-d", "out", "--json").json["out"]
     assert hop["names"] == ["Tom Hanks"]
@@ -619,6 +682,104 @@ def test_wikibase_relations_are_direct_claims_named_by_their_property() -> None:
 
 
 # --- find
+
+
+def dated(server: Server, **settings: Any) -> SparqlGraph:
+    return SparqlGraph(server.url, wikibase=True, times=True, client=CLIENT, **settings)
+
+
+@pytest.fixture(scope="module")
+def presidents() -> Iterator[Server]:
+    with Server(PRESIDENTS) as server:
+        yield server
+
+
+@pytest.mark.parametrize("page", [2, 1000])
+def test_times_of_wikidata_are_those_of_statements(presidents: Server, page: int) -> None:
+    """In all ways that facts are asked for, one by one and many at once."""
+    with dated(presidents, page=page) as graph:
+        assert graph.timed
+        assert set(graph.match()) == TERMS
+        assert set(graph.match(tail="president")) == {fact for fact in TERMS if fact.tail == "president"}
+    expected: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
+    for fact in TERMS:
+        for key, other in (
+            ((fact.head, fact.relation, True), fact.tail),
+            ((fact.tail, fact.relation, False), fact.head),
+        ):
+            expected.setdefault(key, {}).setdefault(other, []).extend([fact.time] * bool(fact.time))
+    for fetched in range(3):
+        with dated(presidents, page=page) as graph:
+            for (name, relation, out), others in expected.items():
+                if fetched == 1:
+                    graph.fetch_neighbors([name for name, *_ in expected], relation, out=out)
+                elif fetched == 2:
+                    graph.fetch_some([name for name, *_ in expected], [(relation, out)], 10)
+                found = graph.neighbors(name, relation, out=out)
+                assert found.times is not None
+                assert dict(zip(found.names, found.times, strict=True)) == {
+                    other: sorted(times) for other, times in others.items()
+                }
+                first = graph.neighbors(name, relation, out=out, limit=1)
+                assert (first.total, first.times) == (len(others), found.times[:1])
+
+
+def test_times_are_not_asked_for_where_nobody_wants_them(presidents: Server) -> None:
+    with SparqlGraph(presidents.url, wikibase=True, client=CLIENT) as graph:
+        assert set(graph.match()) == {fact._replace(time="") for fact in TERMS}
+        assert graph.neighbors("Grover Cleveland", "position held").times is None
+        with pytest.raises(ValueError, match="this graph has no dates"):
+            graph.between("1885", None)
+    with pytest.raises(InputError, match="times are those of a Wikibase's statements"):
+        SparqlGraph(presidents.url, times=True, client=CLIENT)
+
+
+def test_a_program_asks_for_times(presidents: Server, tmp_path: Path, cli: Cli) -> None:
+    address = f"sparql+{presidents.url}?wikibase=yes&times=yes"
+    for program, answers in (
+        ('between($1, "position held", "1890", "1895")', ["president"]),
+        ('between($1, "position held", "1890", "1892")', []),
+        ('head_entities("president", "position held"); earliest($1, "position held")', ["president"]),
+        ('when($1, "position held")', ["1885-03-04..1889-03-04", "1893-03-04..1897-03-04"]),
+    ):
+        topics = () if program.startswith("head") else ("--topic", "Grover Cleveland")
+        assert cli("kg", "walk", address, program, *topics, "--json").json["answers"] == answers, program
+    hop = ("kg", "query", address, "president", "position held", "-d", "in")
+    assert cli(*hop, "--from", "1898", "--json").json["in"]["names"] == [
+        "William McKinley",
+        "Theodore Roosevelt",
+    ]
+    refused = cli(*(one.replace("&times=yes", "") for one in hop), "--from", "1898")
+    assert refused.status != 0
+    assert "this graph has no dates" in refused.stderr
+    built = cli("kg", "build", address, "-o", tmp_path / "dated.kg", "--json").json
+    assert (built["triples"], built["dates"]) == (len(TERMS), 7)
+    assert set(open_graph(tmp_path / "dated.kg").match()) == TERMS
+
+
+def test_times_of_a_set_take_one_query_more() -> None:
+    """As many for a hundred as for two: the statements of all of them are looked up at once."""
+    people = [
+        f"wd:Q{number} rdfs:label 'person {number}'@en ; wdt:P39 wd:Q1 ; p:P39 s:{number} .\n"
+        f"s:{number} a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P585 '19{number % 100:02d}-01-01T00:00:00Z'^^xsd:dateTime ."
+        for number in range(100, 200)
+    ]
+
+    def asked(server: Server, names: list[str], times: bool) -> int:
+        with SparqlGraph(server.url, wikibase=True, times=times, client=CLIENT) as graph:
+            before = len(server.queries)
+            graph.fetch_neighbors(names, "position held", out=True)
+            count = len(server.queries) - before
+            for name in names:
+                found = graph.neighbors(name, "position held")
+                year = int(name.split()[-1]) - 100
+                assert found == Neighbors(["president"], 1, [[f"19{year:02d}-01-01"]] if times else None)
+            assert len(server.queries) == before + count
+            return count
+
+    names = [f"person {number}" for number in range(100, 200)]
+    with Server(PRESIDENTS + "\n".join(people)) as server:
+        assert asked(server, names, True) == asked(server, names[:2], True) == asked(server, names, False) + 1
 
 
 def test_find_puts_the_exact_first(graph: SparqlGraph) -> None:

@@ -14,8 +14,8 @@ or language; a literal and an entity of one name are one node, as in a table of 
 A set of names is asked for at once (`sparql_facts`): `fetch_names`, `fetch_relations`, `fetch_neighbors` and
 `fetch_some` take as many queries for a hundred as for one, and keep the answers for the calls that follow.
 
-What it does not do: dates of facts, and inference. It does not notice changes: replies are cached while the graph is
-open. `sparql_client` sends the queries, `sparql_names` names things.
+Facts have dates on Wikidata alone (`times`). There is no inference. It does not notice changes: replies are cached
+while the graph is open. `sparql_client` sends the queries, `sparql_names` names things.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from kgwalk.config import http
-from kgwalk.kg.graph import RelationEnds
+from kgwalk.kg.graph import RelationEnds, TimeWindow
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Term,
@@ -39,7 +39,9 @@ from kgwalk.kg.sparql_client import (
 )
 from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts
 from kgwalk.kg.sparql_names import TermNames, rank
+from kgwalk.kg.sparql_times import merged
 from kgwalk.kg.store import SPARQL, SPARQL_SETTINGS, shown_address
+from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownName
 
 log = logging.getLogger(__name__)
@@ -76,13 +78,15 @@ def open_sparql(address: str) -> SparqlGraph:
     if parsed is not None and parsed.host in WIKIDATA:
         settings = {"wikibase": True, "timeout": WIKIDATA_TIMEOUT}
     settings |= {name: _setting(address, name, value) for name, value in given.items()}
+    if parsed is not None and parsed.host in WIKIDATA:
+        settings.setdefault("times", settings["wikibase"])
     return SparqlGraph(url + "?" * bool(others) + "&".join(others), **settings)
 
 
 def _setting(address: str, name: str, value: str) -> Any:
     """The value of a setting in an address; IRIs and languages are checked by the graph."""
     expected = ""
-    if name == "wikibase":
+    if name in ("wikibase", "times"):
         if value in ("yes", "no"):
             return value == "yes"
         expected = "yes or no"
@@ -120,6 +124,8 @@ class SparqlGraph(SparqlFacts):
     namespace: IRIs without a label are shown without this beginning: `directed_by`, not `http://.../directed_by`.
     wikibase: the endpoint is a Wikibase, such as Wikidata: only direct claims are relations, and their labels are on
         the property behind wikibase:directClaim.
+    times: of a Wikibase with Wikidata's properties, the time of a fact is read from the qualifiers of its statement
+        (`sparql_times`): a query more for each page of facts.
     timeout: seconds without an answer after which a query has failed.
     retries: further tries after a lost connection, a 429 or a 5xx; the wait doubles from half a second.
     page: rows fetched at a time; no more than the endpoint allows in one reply.
@@ -166,23 +172,32 @@ class SparqlGraph(SparqlFacts):
             raise ValueError(f"limit is {limit}, less than none")
         ready = self._near.get((entity, relation, out))
         if ready is not None and len(ready.names) >= (ready.total if limit is None else min(limit, ready.total)):
-            return Neighbors(ready.names[:limit], ready.total)
+            return Neighbors(ready.names[:limit], ready.total, None if ready.times is None else ready.times[:limit])
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
         if not terms:
-            return Neighbors([], 0)
+            return Neighbors([], 0, [] if self.timed else None)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
         found: dict[str, Term] = {}  # each name once: literals of several types may have the same text
+        dates: dict[str, list[list[str]]] = {}
+        # to look up its statement, all of a fact is needed
+        columns = "?h ?r ?t" if self.timed else f"?{other}"
+        order = "STR(?h) STR(?t)" if self.timed else f"STR(?{other})"
+        total = None
         if limit != 0:
-            for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
+            for rows in self._endpoint.pages(f"SELECT DISTINCT {columns} {where}", order, size=limit):
                 ends = [row[other] for row in rows]
-                found |= dict(zip(self._shown(ends), ends, strict=True))
+                for name, end, times in zip(self._shown(ends), ends, self._times(rows), strict=True):
+                    found[name] = end
+                    dates.setdefault(name, []).append(times)
                 if limit is not None and len(found) >= limit:
                     break
             else:
-                return Neighbors(self._ordered([found])[0], len(found))
-        total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
-        return Neighbors(self._ordered([found])[0][:limit], total)
+                total = len(found)
+        if total is None:
+            total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
+        names = self._ordered([found])[0][:limit]
+        return Neighbors(names, total, [merged(dates[name]) for name in names] if self.timed else None)
 
     def match(
         self,
@@ -265,16 +280,25 @@ class SparqlGraph(SparqlFacts):
             told.append(RelationEnds(names[thing], *counts, of_each_end["h"], of_each_end["t"]))
         return sorted(told, key=lambda one: one.relation)
 
+    def between(self, start: str | None, end: str | None, *, undated: bool = True) -> TimeWindow:
+        """The view of facts that hold at some time from `start` to `end`, with or without those that have no date;
+        ValueError where no dates are read.
+        """
+        if not self.timed:
+            raise ValueError("this graph has no dates")
+        return TimeWindow(self, *parse_window(start, end), undated=undated)
+
     def _facts(self, where: str, size: int | None) -> Iterator[Triple]:
         last = None
         query = f"SELECT DISTINCT ?h ?r ?t {where}"
         for rows in self._endpoint.pages(query, "STR(?h) STR(?r) STR(?t)", size=size):
             heads, tails = (self._shown([row[end] for row in rows]) for end in ("h", "t"))
             relations = self._relations.show(row["r"].value for row in rows)
-            for head, row, tail in zip(heads, rows, tails, strict=True):
+            for head, row, tail, times in zip(heads, rows, tails, self._times(rows), strict=True):
                 triple = Triple(head, relations[row["r"].value], tail)
                 if triple != last:  # literals of two types with the same text come one after the other
-                    yield triple
+                    for time in times or [""]:
+                        yield triple._replace(time=time)
                 last = triple
 
     def _listed(self) -> dict[str, str]:

@@ -29,6 +29,7 @@ from kgwalk.kg.sparql_client import (
     values,
 )
 from kgwalk.kg.sparql_names import BATCH, TermKind, TermNames
+from kgwalk.kg.sparql_times import STATEMENT_ORDER, ClaimEnds, merged, read_times, statements_of
 from kgwalk.types import InputError, Neighbors, UnknownEntity, UnknownRelation
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -62,6 +63,7 @@ class SparqlFacts(ClosedAtEnd):
         lang: str = "en",
         namespace: str = "",
         wikibase: bool = False,
+        times: bool = False,
         timeout: float = 10.0,
         retries: int = 2,
         page: int = 1000,
@@ -74,12 +76,17 @@ class SparqlFacts(ClosedAtEnd):
                 raise InputError(f"{name} is not an absolute IRI", text=given, hint=f"as in {RDFS_LABEL}")
         if lang and not is_language(lang):
             raise InputError("lang is not a language tag", text=lang, hint='as in "en" or "pt-BR"')
+        if times and not wikibase:
+            raise InputError(
+                "times are those of a Wikibase's statements", hint="give wikibase, too, or leave out times"
+            )
         self._endpoint = Endpoint(
             endpoint, timeout=timeout, retries=retries, page=page, cache=cache, headers=headers, client=client
         )
-        self._lang, self._wikibase = lang, wikibase
+        self._lang, self._wikibase, self.timed = lang, wikibase, times
         self._settings = {
             "wikibase": wikibase,
+            "times": times,
             "lang": lang,
             "label": label,
             "relation_label": relation_label,
@@ -156,7 +163,7 @@ class SparqlFacts(ClosedAtEnd):
             if owners and by:
                 self._fetch_counted(owners, by, missing, out, limit)
             for name, one in missing if not owners else ():
-                self._near.put((name, one, out), Neighbors([], 0))
+                self._near.put((name, one, out), Neighbors([], 0, [] if self.timed else None))
 
     def _fetch_counted(
         self,
@@ -199,15 +206,30 @@ class SparqlFacts(ClosedAtEnd):
         """Keep what a query of facts gives as the neighbours of names along relations."""
         here, other = ("h", "t") if out else ("t", "h")
         found: dict[tuple[str, str], dict[str, Term]] = {key: {} for key in asked}
+        dates: dict[tuple[str, str, str], list[list[str]]] = {}
         for rows in self._endpoint.pages(query, f"STR(?{here}) STR(?r) STR(?{other})") if query else ():
+            times = self._times(rows)
             shown, by = self._shown([row[other] for row in rows]), self._relations.show(row["r"].value for row in rows)
-            for row, name in zip(rows, shown, strict=True):
+            for row, name, when in zip(rows, shown, times, strict=True):
                 for owner in _owned(owners, row[here]):
-                    if (others := found.get((owner, by[row["r"].value]))) is not None:
+                    key = owner, by[row["r"].value]
+                    if (others := found.get(key)) is not None:
                         others[name] = row[other]
+                        dates.setdefault((*key, name), []).append(when)
         for (owner, relation), names in zip(found, self._ordered(list(found.values())), strict=True):
             total = max(totals.get((owner, relation), 0), len(names))
-            self._near.put((owner, relation, out), Neighbors(names, total), weight=len(names))
+            told = [merged(dates[owner, relation, name]) for name in names] if self.timed else None
+            self._near.put((owner, relation, out), Neighbors(names, total, told), weight=len(names))
+
+    def _times(self, facts: Sequence[Mapping[str, Term]]) -> list[list[str]]:
+        """The times of each of some facts, rows of ?h, ?r and ?t; one query more, where the endpoint has times."""
+        heads = {row["h"].value for row in facts if is_iri(row["h"].value)} if self.timed else set()
+        if not heads:
+            return [[] for _ in facts]
+        query = statements_of(sorted(heads), sorted({row["r"].value for row in facts if is_iri(row["r"].value)}))
+        found = read_times(row for rows in self._endpoint.pages(query, STATEMENT_ORDER) for row in rows)
+        ends = (ClaimEnds(row["h"].value, row["r"].value, row["t"].kind, row["t"].value) for row in facts)
+        return [found.get(claim, []) for claim in ends]
 
     def _has(self, name: str, relation: str, out: bool, limit: int | None) -> bool:
         """Whether so many neighbours of a name are ready, or all."""

@@ -546,7 +546,7 @@ def database_at(address: str) -> DatabaseAddress:
     return DatabaseAddress(Path(path), form, keys)
 
 
-SPARQL_SETTINGS = ("wikibase", "lang", "label", "relation_label", "namespace", "timeout", "page")
+SPARQL_SETTINGS = ("wikibase", "times", "lang", "label", "relation_label", "namespace", "timeout", "page")
 
 
 def is_elsewhere(address: str) -> bool:
