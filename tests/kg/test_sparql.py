@@ -761,7 +761,8 @@ def test_times_of_a_set_take_one_query_more() -> None:
     """As many for a hundred as for two: the statements of all of them are looked up at once."""
     people = [
         f"wd:Q{number} rdfs:label 'person {number}'@en ; wdt:P39 wd:Q1 ; p:P39 s:{number} .\n"
-        f"s:{number} a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P585 '19{number % 100:02d}-01-01T00:00:00Z'^^xsd:dateTime ."
+        f"s:{number} a wikibase:BestRank ; ps:P39 wd:Q1 ; "
+        f"pq:P585 '19{number % 100:02d}-01-01T00:00:00Z'^^xsd:dateTime ."
         for number in range(100, 200)
     ]
 

@@ -6,18 +6,21 @@ What is not installed is skipped: `make test-stores` installs all of it, pinned,
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from benchmarks.queries import PASSWORD, ArcadeDb
 
 from commands import Cli
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.kg.bolt import open_bolt
+from kgwalk.kg.bolt import BoltEngine, open_bolt
 from kgwalk.kg.build import build
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
@@ -300,6 +303,99 @@ def test_a_listing_takes_as_many_queries_for_a_hundred_as_for_twenty(server: Arc
     few, many = listed_in(staff(server, 200)), listed_in(staff(server, 1001))
     assert many == few
     assert max(many) <= 20
+
+
+# --- who is asked
+
+
+class ClusterMember:
+    """A server that speaks enough of Bolt 5.4 for the driver: it tells who reads and who writes, and answers every
+    query with no rows. It keeps the messages that it was sent.
+    """
+
+    NAMES: ClassVar = {0x01: "HELLO", 0x10: "RUN", 0x11: "BEGIN", 0x66: "ROUTE"}
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.table: list[dict[str, Any]] = []
+        self.sent: list[tuple[str, list[Any]]] = []
+        self.open: list[socket.socket] = []
+        self.threads = [threading.Thread(target=self.accept)]
+        self.threads[0].start()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                connection, _ = self.listening.accept()
+                self.open.append(connection)
+                self.threads.append(threading.Thread(target=self.serve, args=[connection]))
+                self.threads[-1].start()
+
+    def serve(self, connection: socket.socket) -> None:
+        from neo4j._codec.packstream.v1 import PackableBuffer, Packer, UnpackableBuffer, Unpacker
+
+        with connection, connection.makefile("rb") as stream:
+            stream.read(20)  # its magic number, and the versions that the driver speaks
+            connection.sendall(bytes([0, 0, 4, 5]))
+            while message := self.message(stream):
+                unpacker = Unpacker(UnpackableBuffer(message))
+                size, tag = unpacker.unpack_structure_header()
+                fields = [unpacker.unpack() for _ in range(size)]
+                name = self.NAMES.get(tag[0], "")
+                self.sent += [(name, fields)] * bool(name)
+                told: dict[str, Any] = {"fields": [], "has_more": False}
+                if name == "HELLO":
+                    told = {"server": "Neo4j/5.4.0", "connection_id": "bolt-1"}
+                if name == "ROUTE":
+                    told = {"rt": {"ttl": 300, "db": "films", "servers": self.table}}
+                buffer = PackableBuffer()
+                Packer(buffer).pack_struct(b"\x70", [told])
+                packed = bytes(buffer.data)
+                with contextlib.suppress(OSError):  # the driver says goodbye and leaves
+                    connection.sendall(len(packed).to_bytes(2, "big") + packed + bytes(2))
+
+    @staticmethod
+    def message(stream: Any) -> bytearray:
+        """The chunks of one message; nothing at the end."""
+        whole = bytearray()
+        while head := stream.read(2):
+            if head == bytes(2):
+                break
+            whole += stream.read(int.from_bytes(head, "big"))
+        return whole
+
+    def stop(self) -> None:
+        for one in (self.listening, *self.open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self.threads:
+            thread.join(5)
+
+
+def test_neo4j_addresses_ask_the_readers_of_a_cluster() -> None:
+    pytest.importorskip("neo4j", reason=NO_DRIVER)
+    router, reader, writer = members = [ClusterMember() for _ in range(3)]
+    router.table = [
+        {"addresses": [reader.address], "role": "READ"},
+        {"addresses": [writer.address], "role": "WRITE"},
+        {"addresses": [router.address], "role": "ROUTE"},
+    ]
+    try:
+        engine = BoltEngine(
+            f"neo4j://{router.address}", shown="neo4j://cluster", user="", password="", database="films", timeout=5
+        )
+        assert engine.rows("MATCH (n) RETURN n") == list(engine.stream("MATCH (m) RETURN m")) == []
+        engine.close()
+    finally:
+        for member in members:
+            member.stop()
+    assert "ROUTE" in {name for name, _ in router.sent} <= {"HELLO", "ROUTE"}
+    assert writer.sent == []
+    begun = [fields[0] for name, fields in reader.sent if name == "BEGIN"]
+    assert [(one["mode"], one["db"]) for one in begun] == [("r", "films")] * 2
+    assert [fields[0] for name, fields in reader.sent if name == "RUN"] == ["MATCH (n) RETURN n", "MATCH (m) RETURN m"]
 
 
 # --- what the driver brings, and what is written meanwhile
