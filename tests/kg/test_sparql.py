@@ -455,6 +455,13 @@ def test_settings_of_an_address_that_cannot_be(said: str, message: str) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("address", ["sparql+ftp://me:secret@host", "sparql+http://?lang=de&key=secret", "sparql+host"])
+def test_an_address_of_no_endpoint(address: str) -> None:
+    with pytest.raises(InputError, match="not the address of a SPARQL endpoint") as refused:
+        load_graph(address)
+    assert "secret" not in str(refused.value)
+
+
 def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> None:
     address = f"sparql+{films.url}"
     told = cli("kg", "info", f"{address}?lang=de&page=500", "--json").json
@@ -487,6 +494,9 @@ def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> No
     refused = cli("kg", "build", f"{address}?wikibse=yes", "-o", tmp_path / "none.kg")
     assert refused.status == 1
     assert "did you mean 'wikibase'" in refused.stderr
+    refused = cli("fit", f"{address}?lang=de&page=5")
+    assert refused.status == 1
+    assert f"`kgwalk kg build '{address}?lang=de&page=5' -o my.kg` makes one" in refused.stderr
 
 
 def test_an_endpoint_without_facts(cli: Cli) -> None:

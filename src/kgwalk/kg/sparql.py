@@ -68,17 +68,19 @@ def open_sparql(address: str) -> SparqlGraph:
         elif near := get_close_matches(name.lower(), SPARQL_SETTINGS, 1, 0.75):
             raise InputError(
                 f"unknown setting {name!r}; did you mean {near[0]!r}?",
-                text=shown_address(address),
-                hint=f"kgwalk takes {', '.join(SPARQL_SETTINGS)} from an address; SparqlGraph in Python takes none",
+                path=shown_address(address),
+                hint=f"settings are {', '.join(SPARQL_SETTINGS)}; for one of the endpoint's own, use SparqlGraph",
             )
         else:
             others.append(part)
     parsed = http.parse_address(url)
-    settings: dict[str, Any] = {}
-    if parsed is not None and parsed.host in WIKIDATA:
-        settings = {"wikibase": True, "timeout": WIKIDATA_TIMEOUT}
+    if parsed is None:
+        hint = "as in sparql+https://HOST/PATH"
+        raise InputError("not the address of a SPARQL endpoint", path=shown_address(address), hint=hint)
+    wikidata = parsed.host in WIKIDATA
+    settings: dict[str, Any] = {"wikibase": True, "timeout": WIKIDATA_TIMEOUT} if wikidata else {}
     settings |= {name: _setting(address, name, value) for name, value in given.items()}
-    if parsed is not None and parsed.host in WIKIDATA:
+    if wikidata:
         settings.setdefault("times", settings["wikibase"])
     return SparqlGraph(url + "?" * bool(others) + "&".join(others), **settings)
 
@@ -106,7 +108,7 @@ def _setting(address: str, name: str, value: str) -> Any:
         expected = "the IRI of a predicate"
     else:
         return None if name == "relation_label" and not value else value
-    raise InputError(f"{name}={value}: expected {expected}", text=shown_address(address))
+    raise InputError(f"{name}={value}: expected {expected}", path=shown_address(address))
 
 
 class SparqlGraph(SparqlFacts):
