@@ -37,9 +37,8 @@ from kgwalk.kg.sparql_client import (
     iri,
     local_part,
 )
-from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts
+from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts, merged
 from kgwalk.kg.sparql_names import TermNames, rank
-from kgwalk.kg.sparql_times import merged
 from kgwalk.kg.store import SPARQL, SPARQL_SETTINGS, shown_address
 from kgwalk.kg.times import parse_window
 from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownName
@@ -127,7 +126,7 @@ class SparqlGraph(SparqlFacts):
     wikibase: the endpoint is a Wikibase, such as Wikidata: only direct claims are relations, and their labels are on
         the property behind wikibase:directClaim.
     times: of a Wikibase with Wikidata's properties, the time of a fact is read from the qualifiers of its statement
-        (`sparql_times`): a query more for each page of facts.
+        (`sparql_facts`): a query more for each page of facts.
     timeout: seconds without an answer after which a query has failed.
     retries: further tries after a lost connection, a 429 or a 5xx; the wait doubles from half a second.
     page: rows fetched at a time; no more than the endpoint allows in one reply.

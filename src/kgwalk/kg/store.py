@@ -24,16 +24,7 @@ from kgwalk.kg.find import Finder
 from kgwalk.kg.graph import Graph, find_among
 from kgwalk.kg.names import ALIASES, OTHER_NAMES, U32, NameTable, ShortNames
 from kgwalk.kg.question_sets import QuestionSets
-from kgwalk.types import (
-    Found,
-    InputError,
-    Neighbors,
-    StoreError,
-    Triple,
-    UnknownEntity,
-    UnknownQuestion,
-    UnknownRelation,
-)
+from kgwalk.types import Found, Neighbors, StoreError, Triple, UnknownEntity, UnknownQuestion, UnknownRelation
 
 if TYPE_CHECKING:
     from kgwalk.kg.views import FilteredView
@@ -514,10 +505,9 @@ def with_updates(store: Store) -> Store:
 # Opening a graph by its address
 
 SPARQL = "sparql+"
+SPARQL_SETTINGS = ("wikibase", "times", "lang", "label", "relation_label", "namespace", "timeout", "page")
 SERVERS = ("http://", "https://")
 BOLT = tuple(f"{scheme}{tls}://" for scheme in ("bolt", "neo4j") for tls in ("", "+s", "+ssc"))
-
-
 LADYBUG = "ladybug:///"
 DATABASES = ("sqlite:///", "duckdb:///")
 
@@ -541,12 +531,9 @@ def database_at(address: str) -> DatabaseAddress:
     for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
         if name != "key" or not value:
-            raise InputError(f"unknown setting {part!r}", text=address, hint=f"as in {form}:///{path}?key=TABLE=COLUMN")
+            raise StoreError(f"{address}: unknown setting {part!r}; as in {form}:///{path}?key=TABLE=COLUMN")
         keys.append(unquote(value))
     return DatabaseAddress(Path(path), form, keys)
-
-
-SPARQL_SETTINGS = ("wikibase", "times", "lang", "label", "relation_label", "namespace", "timeout", "page")
 
 
 def is_elsewhere(address: str) -> bool:

@@ -31,7 +31,7 @@ from kgwalk.kg.sources.source import (
     open_stream,
     shown,
 )
-from kgwalk.kg.wikidata_times import AT, END, START, date_text, statement_time
+from kgwalk.kg.times import AT, END, START, date_text, statement_time
 
 _ENTITY_IRI = "http://www.wikidata.org/entity/"
 _ID = re.compile(r"[QPLM]\d+(-[FS]\d+)?")
