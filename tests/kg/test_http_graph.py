@@ -14,14 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import Cli
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg import http, http_servers
 from kgwalk.kg.graph import Graph
@@ -40,6 +39,9 @@ from kgwalk.types import (
     UnknownQuestion,
     UnknownRelation,
 )
+
+if TYPE_CHECKING:  # a process that a test starts imports this module without the folder of `commands`
+    from commands import Cli
 
 FACTS = [("a", "r", "b"), ("a", "r", "c"), ("a", "s", "c"), ("b", "r", "a"), ("d", "r", "c")]
 
@@ -379,7 +381,6 @@ def test_a_server_that_is_too_slow() -> None:
 
 
 SERVER = """
-from commands import Cli
 from kgwalk.bench.servers import ScanGraph
 from kgwalk.serve.run import run_server
 from kgwalk.serve.settings import ServeSettings

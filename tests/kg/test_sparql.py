@@ -694,14 +694,23 @@ def test_wikibase_relations_are_direct_claims_named_by_their_property() -> None:
 # --- find
 
 
-def dated(server: Server, **settings: Any) -> SparqlGraph:
-    return SparqlGraph(server.url, wikibase=True, times=True, client=CLIENT, **settings)
-
-
 @pytest.fixture(scope="module")
 def presidents() -> Iterator[Server]:
     with Server(PRESIDENTS) as server:
         yield server
+
+
+def dated(server: Server, **settings: Any) -> SparqlGraph:
+    return SparqlGraph(server.url, wikibase=True, times=True, client=CLIENT, **settings)
+
+
+def test_relations_of_a_wikibase_are_told_without_a_look_at_all_facts(presidents: Server) -> None:
+    with SparqlGraph(presidents.url, wikibase=True, client=CLIENT) as graph:
+        before = len(presidents.queries)
+        ends = {one.relation: (one.heads, one.tails) for one in graph.relation_ends(10, 100, 3)}
+        assert ends == {"population": (1, 1), "position held": (4, 3)}
+        assert "EXISTS" in presidents.queries[before]
+        assert graph.relation_ends(1, 100, 3) == []  # there are two
 
 
 @pytest.mark.parametrize("page", [2, 1000])

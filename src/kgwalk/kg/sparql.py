@@ -253,7 +253,7 @@ class SparqlGraph(SparqlFacts):
         `most`, or the endpoint takes too long to tell. A query lists them, one counts, and two give the ends.
         """
         try:
-            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._where()} LIMIT {most + 1}")
+            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._used()} LIMIT {most + 1}")
             relations = sorted(row["r"].value for row in rows)
             if not relations or len(relations) > most:
                 return []
@@ -309,16 +309,18 @@ class SparqlGraph(SparqlFacts):
 
     def _all_relations(self) -> dict[str, str]:
         """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
-        # A Wikibase lists its properties; any other endpoint must look through its facts.
-        listed = f"WHERE {{ {CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
-        where = listed if self._wikibase else self._where()
         found: list[str] = []
-        for rows in self._endpoint.pages(f"SELECT DISTINCT ?r {where}", "STR(?r)"):
+        for rows in self._endpoint.pages(f"SELECT DISTINCT ?r {self._used()}", "STR(?r)"):
             found += [row["r"].value for row in rows]
             if len(found) >= MOST_RELATIONS:
                 break
         named = self._relations.show(found)
         return {one: _words(local_part(one)) if one.endswith(name) else name for one, name in named.items()}
+
+    def _used(self) -> str:
+        """Where ?r is a relation. A Wikibase lists its properties; any other endpoint must look through its facts."""
+        listed = f"WHERE {{ {CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
+        return listed if self._wikibase else self._where()
 
 
 def _words(local: str) -> str:
