@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -957,4 +958,4 @@ def test_a_password_in_an_address_is_not_printed(command: list[str], password: s
     assert done.status == 1
     assert "cret" not in done.stdout + done.stderr
     address = next(word for word in command if "bolt" in word).replace("me:{}@", "").removeprefix("films=")
-    assert f"`kgwalk kg build {address} -o my.kg` makes one" in done.stderr
+    assert f"`kgwalk kg build {shlex.quote(address)} -o my.kg` makes one" in done.stderr

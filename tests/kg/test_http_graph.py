@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -24,6 +25,7 @@ from kgwalk.bench.servers import ScanGraph
 from kgwalk.kg import http, http_servers
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.http import HttpGraph
+from kgwalk.kg.store import open_graph
 from kgwalk.serve.app import create_app
 from kgwalk.serve.run import in_background
 from kgwalk.serve.settings import ServeSettings
@@ -37,6 +39,9 @@ from kgwalk.types import (
     UnknownQuestion,
     UnknownRelation,
 )
+
+if TYPE_CHECKING:  # a process that a test starts imports this module without the folder of `commands`
+    from commands import Cli
 
 FACTS = [("a", "r", "b"), ("a", "r", "c"), ("a", "s", "c"), ("b", "r", "a"), ("d", "r", "c")]
 
@@ -241,6 +246,21 @@ def test_views_and_info() -> None:
             far.question("q").question("q")
         assert far.info() == {"triples": 5}
         assert repr(far.question("q")).endswith(", question='q')")
+
+
+def test_a_store_is_built_from_an_address(tmp_path: Path, cli: Cli) -> None:
+    """Of two graphs on the other server, the one after the #."""
+    dated, other = [*FACTS, ("d", "r", "e", "2005"), ("d", "r", "e", "2007-01")], [("x", "y", "z")]
+    with in_background(create_app(ServeSettings(), {"g": ScanGraph(dated), "h": ScanGraph(other)})) as url:
+        built = cli("kg", "build", f"{url}#g", "-o", tmp_path / "g.kg", "--json").json
+        assert (built["triples"], built["dates"]) == (7, 2)
+        assert set(open_graph(tmp_path / "g.kg").match()) == {Triple(*fact) for fact in dated}
+        assert cli("kg", "build", f"{url}#h", "-o", tmp_path / "h.kg", "--json").json["triples"] == 1
+        assert set(open_graph(tmp_path / "h.kg").match()) == {Triple(*fact) for fact in other}
+        refused = cli("kg", "build", f"{url}#k", "-o", tmp_path / "k.kg")
+        assert refused.status == 1
+        assert 'graph "k" is not served; there are "g", "h"' in refused.stderr
+        assert not (tmp_path / "k.kg").exists()
 
 
 def test_many_threads_share_one() -> None:

@@ -19,9 +19,8 @@ from test_sources_reading import error, labels, triples, write
 from kgwalk.kg.build import BuildReport, build
 from kgwalk.kg.sources.reading import detect_format
 from kgwalk.kg.sources.source import Options, ReadCounts
-from kgwalk.kg.sources.wikidata import date_text
 from kgwalk.kg.store import open_graph
-from kgwalk.kg.times import parse_time
+from kgwalk.kg.times import date_text, parse_time
 
 Json = dict[str, Any]
 GREGORIAN = "http://www.wikidata.org/entity/Q1985727"

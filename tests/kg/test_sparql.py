@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -21,12 +22,14 @@ from benchmarks import virtuoso
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from commands import Cli
 from kgwalk.config import http as http_module
 from kgwalk.kg import sparql_facts
 from kgwalk.kg.graph import Graph, LruCache
-from kgwalk.kg.sparql import SparqlGraph
+from kgwalk.kg.sparql import WIKIDATA_TIMEOUT, SparqlGraph
 from kgwalk.kg.sparql_client import XSD, Term, iri, is_iri, is_wellformed, literal, local_part, render
 from kgwalk.kg.sparql_names import rank
+from kgwalk.kg.store import load_graph, open_graph, shown_address
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import (
     Call,
@@ -105,6 +108,64 @@ wd:P99 wikibase:directClaim wdt:P99 ; rdfs:label "never used"@en .
 wd:Q42 rdfs:label "Douglas Adams"@en ; wdt:P31 wd:Q5 ; p:P31 <http://www.wikidata.org/entity/statement/1> .
 wd:Q5 rdfs:label "human"@en .
 """
+
+# Cleveland was president twice, McKinley from a year on; Roosevelt has a statement that is not of the best rank, one
+# that ends before it starts, and one whose start nobody knows; Caesar's date is before the year 1, which RDF counts.
+PRESIDENTS = """
+@prefix wd: <http://www.wikidata.org/entity/> .
+@prefix s: <http://www.wikidata.org/entity/statement/> .
+@prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix p: <http://www.wikidata.org/prop/> .
+@prefix ps: <http://www.wikidata.org/prop/statement/> .
+@prefix pq: <http://www.wikidata.org/prop/qualifier/> .
+@prefix pqv: <http://www.wikidata.org/prop/qualifier/value/> .
+@prefix wikibase: <http://wikiba.se/ontology#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+
+wd:P39 wikibase:directClaim wdt:P39 ; wikibase:claim p:P39 ; wikibase:statementProperty ps:P39 ;
+    rdfs:label "position held"@en .
+wd:P1082 wikibase:directClaim wdt:P1082 ; wikibase:claim p:P1082 ; wikibase:statementProperty ps:P1082 ;
+    rdfs:label "population"@en .
+wd:Q1 rdfs:label "president"@en . wd:Q2 rdfs:label "governor"@en . wd:Q3 rdfs:label "mayor"@en .
+
+wd:Q11 rdfs:label "Grover Cleveland"@en ; wdt:P39 wd:Q1, wd:Q3 ; p:P39 s:a, s:b, s:c .
+s:a a wikibase:BestRank ; ps:P39 wd:Q1 ;
+    pq:P580 "1885-03-04T00:00:00Z"^^xsd:dateTime ; pq:P582 "1889-03-04T00:00:00Z"^^xsd:dateTime .
+s:b a wikibase:BestRank ; ps:P39 wd:Q1 ;
+    pq:P580 "1893-03-04T00:00:00Z"^^xsd:dateTime ; pq:P582 "1897-03-04T00:00:00Z"^^xsd:dateTime .
+s:c a wikibase:BestRank ; ps:P39 wd:Q3 .
+
+wd:Q12 rdfs:label "William McKinley"@en ; wdt:P39 wd:Q1 ; p:P39 s:d .
+s:d a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P580 "1897-01-01T00:00:00Z"^^xsd:dateTime ;
+    pqv:P580 [ wikibase:timeValue "1897-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 9 ] .
+
+wd:Q13 rdfs:label "Theodore Roosevelt"@en ; wdt:P39 wd:Q1, wd:Q2, wd:Q3 ; p:P39 s:e, s:f, s:g, s:h .
+s:e a wikibase:BestRank ; ps:P39 wd:Q1 ; pq:P580 _:unknown ; pq:P582 "1909-03-04T00:00:00Z"^^xsd:dateTime .
+s:f ps:P39 wd:Q1 ; pq:P585 "1900-01-01T00:00:00Z"^^xsd:dateTime .
+s:g a wikibase:BestRank ; ps:P39 wd:Q2 ;
+    pq:P580 "1900-01-01T00:00:00Z"^^xsd:dateTime ; pq:P582 "1899-01-01T00:00:00Z"^^xsd:dateTime .
+s:h a wikibase:BestRank ; ps:P39 wd:Q3 ; pq:P585 "1905-06-30T00:00:00Z"^^xsd:dateTime ;
+    pqv:P585 [ wikibase:timeValue "1905-06-30T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 10 ] .
+
+wd:Q14 rdfs:label "Buffalo"@en ; wdt:P1082 278349 ; p:P1082 s:i .
+s:i a wikibase:BestRank ; ps:P1082 278349 ; pq:P585 "2020-04-01T00:00:00Z"^^xsd:dateTime .
+wd:Q15 rdfs:label "Caesar"@en ; wdt:P39 wd:Q2 ; p:P39 s:j .
+s:j a wikibase:BestRank ; ps:P39 wd:Q2 ; pq:P580 "-0057-01-01T00:00:00Z"^^xsd:dateTime ;
+    pqv:P580 [ wikibase:timeValue "-0057-01-01T00:00:00Z"^^xsd:dateTime ; wikibase:timePrecision 9 ] .
+"""
+
+TERMS = {  # all of PRESIDENTS, by hand
+    Triple("Grover Cleveland", "position held", "president", "1885-03-04..1889-03-04"),
+    Triple("Grover Cleveland", "position held", "president", "1893-03-04..1897-03-04"),
+    Triple("Grover Cleveland", "position held", "mayor"),
+    Triple("William McKinley", "position held", "president", "1897.."),
+    Triple("Theodore Roosevelt", "position held", "president", "..1909-03-04"),
+    Triple("Theodore Roosevelt", "position held", "governor"),
+    Triple("Theodore Roosevelt", "position held", "mayor", "1905-06"),
+    Triple("Buffalo", "population", "278349", "2020-04-01"),
+    Triple("Caesar", "position held", "governor", "-58.."),
+}
 
 FREEBASE = """
 @prefix : <http://rdf.freebase.com/ns/> .
@@ -313,6 +374,136 @@ def test_unknown_names_raise_with_near_ones_that_were_shown(graph: SparqlGraph) 
         graph.neighbors("Ghost", "starring")
     for pattern in (("nobody", None, None), (None, "nothing", None), (None, None, "nobody")):
         assert list(graph.match(*pattern)) == []
+
+
+# --- by its address
+
+
+def opened(address: str) -> SparqlGraph:
+    graph = load_graph(address)
+    assert isinstance(graph, SparqlGraph)
+    return graph
+
+
+def read_as(address: str) -> dict[str, Any]:
+    """The settings of the graph at an address, which nobody is asked for."""
+    with opened(address) as graph:
+        return {**graph._settings, "url": graph._endpoint.url, "seconds": graph._endpoint.timeout}
+
+
+def test_an_address_is_a_graph(films: Server) -> None:
+    with opened(f"sparql+{films.url}") as graph:
+        assert graph.neighbors("Apollo 13", "starring") == Neighbors(["Tom Hanks"], 1)
+        assert set(graph.match()) == FACTS
+
+
+def test_an_address_carries_settings(films: Server) -> None:
+    with opened(f"sparql+{films.url}?lang=de&namespace={urllib.parse.quote(EX, safe='')}&page=2") as graph:
+        assert "Tom Jeffrey Hanks" in graph
+        assert graph.neighbors("cast_away", "year").names == ["2000"]
+    with opened(f"sparql+{films.url}?relation_label=&label=http://www.w3.org/2000/01/rdf-schema%23label") as graph:
+        assert graph.relations("Apollo 13") == [f"{EX}director", f"{EX}starring", f"{EX}year"]
+    with Server(WIKIBASE) as server, opened(f"sparql+{server.url}?wikibase=yes") as graph:
+        assert graph.neighbors("Douglas Adams", "instance of").names == ["human"]
+
+
+def test_what_is_not_ours_is_sent_to_the_endpoint() -> None:
+    address = "sparql+http://host/sparql?default-graph-uri=http%3A%2F%2Ffilms&lang=de&key=a+b%26c&timeout=30&empty"
+    settings = read_as(address)
+    assert settings["url"] == "http://host/sparql?default-graph-uri=http%3A%2F%2Ffilms&key=a+b%26c&empty"
+    assert (settings["lang"], settings["timeout"], settings["seconds"]) == ("de", 30.0, 30.0)
+    assert read_as("sparql+http://host/sparql?page=7")["url"] == "http://host/sparql"
+    # what the endpoint is told may be a key
+    assert shown_address(address) == "sparql+http://host/sparql?default-graph-uri=***&lang=de&key=***&timeout=30&***"
+
+
+@pytest.mark.parametrize("host", ["query.wikidata.org", "query-main.wikidata.org", "QUERY.WIKIDATA.ORG"])
+def test_wikidata_is_recognised(host: str) -> None:
+    settings = read_as(f"sparql+https://{host}/sparql")
+    assert (settings["wikibase"], settings["times"], settings["seconds"]) == (True, True, WIKIDATA_TIMEOUT)
+    settings = read_as(f"sparql+https://{host}/sparql?lang=fr&timeout=5&wikibase=no")
+    assert (settings["wikibase"], settings["seconds"], settings["lang"]) == (False, 5.0, "fr")
+    assert not settings["times"]
+    assert not read_as(f"sparql+https://{host}/sparql?times=no")["times"]
+
+
+def test_another_host_is_no_wikidata() -> None:
+    for host in ("query.wikidata.org.example.org", "example.org/query.wikidata.org", "query.wikidata.org@example.org"):
+        assert not read_as(f"sparql+https://{host}/sparql")["wikibase"]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("wikibse=yes", "unknown setting 'wikibse'; did you mean 'wikibase'"),
+        ("Lang=de", "did you mean 'lang'"),
+        ("relation-label=", "did you mean 'relation_label'"),
+        ("timout=3", "did you mean 'timeout'"),
+        ("wikibase=true", "wikibase=true: expected yes or no"),
+        ("times=yes", "times are those of a Wikibase's statements"),
+        ("time=yes", "did you mean 'times'"),
+        ("timeout=soon", "timeout=soon: expected seconds"),
+        ("timeout=inf", "timeout=inf: expected seconds"),
+        ("page=0", "page=0: expected a number of rows"),
+        ("label=", "label=: expected the IRI of a predicate"),
+        ("label=name", "label is not an absolute IRI"),
+        ("namespace=http://a/%3E%20%7D", "namespace is not an absolute IRI"),
+        ("lang=en%22%20%7D", "lang is not a language tag"),
+    ],
+)
+def test_settings_of_an_address_that_cannot_be(said: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        load_graph(f"sparql+http://me:secret@host/sparql?key=secret&{said}")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["sparql+ftp://me:secret@host", "sparql+http://?lang=de&key=secret", "sparql+host"])
+def test_an_address_of_no_endpoint(address: str) -> None:
+    with pytest.raises(InputError, match="not the address of a SPARQL endpoint") as refused:
+        load_graph(address)
+    assert "secret" not in str(refused.value)
+
+
+def test_commands_take_an_address(films: Server, tmp_path: Path, cli: Cli) -> None:
+    address = f"sparql+{films.url}"
+    told = cli("kg", "info", f"{address}?lang=de&page=500", "--json").json
+    fact = told.pop("fact")
+    assert told == {
+        "address": films.url,
+        "wikibase": False,
+        "times": False,
+        "lang": "de",
+        "label": sparql_facts.RDFS_LABEL,
+        "relation_label": sparql_facts.RDFS_LABEL,
+        "namespace": "",
+        "timeout": 10.0,
+        "page": 500,
+    }
+    assert len(fact) == 3
+    lines = cli("kg", "info", address).stdout.splitlines()
+    assert lines[:3] == [
+        f"address             {films.url}",
+        "wikibase                        no",
+        "times                           no",
+    ]
+    hop = cli("kg", "query", address, "Apollo 13", "starring", "-d", "out", "--json").json["out"]
+    assert hop["names"] == ["Tom Hanks"]
+    built = cli("kg", "build", address, "-o", tmp_path / "films.kg", "--json").json
+    assert built["triples"] == len(FACTS)
+    assert set(open_graph(tmp_path / "films.kg").match()) == FACTS
+    program = 'tail_entities($1, "starring")'
+    assert cli("kg", "walk", address, program, "--topic", "Cast Away", "--json").json["answers"] == ["Tom Hanks"]
+    refused = cli("kg", "build", f"{address}?wikibse=yes", "-o", tmp_path / "none.kg")
+    assert refused.status == 1
+    assert "did you mean 'wikibase'" in refused.stderr
+    refused = cli("fit", f"{address}?lang=de&page=5")
+    assert refused.status == 1
+    assert f"`kgwalk kg build '{address}?lang=de&page=5' -o my.kg` makes one" in refused.stderr
+
+
+def test_an_endpoint_without_facts(cli: Cli) -> None:
+    with Server() as server:
+        assert "fact                          none" in cli("kg", "info", f"sparql+{server.url}").stdout.splitlines()
 
 
 # --- many at once
@@ -533,6 +724,114 @@ def test_wikibase_relations_are_direct_claims_named_by_their_property() -> None:
 
 
 # --- find
+
+
+@pytest.fixture(scope="module")
+def presidents() -> Iterator[Server]:
+    with Server(PRESIDENTS) as server:
+        yield server
+
+
+def dated(server: Server, **settings: Any) -> SparqlGraph:
+    return SparqlGraph(server.url, wikibase=True, times=True, client=CLIENT, **settings)
+
+
+def test_relations_of_a_wikibase_are_told_without_a_look_at_all_facts(presidents: Server) -> None:
+    with SparqlGraph(presidents.url, wikibase=True, client=CLIENT) as graph:
+        before = len(presidents.queries)
+        ends = {one.relation: (one.heads, one.tails) for one in graph.relation_ends(10, 100, 3)}
+        assert ends == {"population": (1, 1), "position held": (4, 3)}
+        assert "EXISTS" in presidents.queries[before]
+        assert graph.relation_ends(1, 100, 3) == []  # there are two
+
+
+@pytest.mark.parametrize("page", [2, 1000])
+def test_times_of_wikidata_are_those_of_statements(presidents: Server, page: int) -> None:
+    """In all ways that facts are asked for, one by one and many at once."""
+    with dated(presidents, page=page) as graph:
+        assert graph.timed
+        assert set(graph.match()) == TERMS
+        assert set(graph.match(tail="president")) == {fact for fact in TERMS if fact.tail == "president"}
+    expected: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
+    for fact in TERMS:
+        for key, other in (
+            ((fact.head, fact.relation, True), fact.tail),
+            ((fact.tail, fact.relation, False), fact.head),
+        ):
+            expected.setdefault(key, {}).setdefault(other, []).extend([fact.time] * bool(fact.time))
+    for fetched in range(3):
+        with dated(presidents, page=page) as graph:
+            for (name, relation, out), others in expected.items():
+                if fetched == 1:
+                    graph.fetch_neighbors([name for name, *_ in expected], relation, out=out)
+                elif fetched == 2:
+                    graph.fetch_some([name for name, *_ in expected], [(relation, out)], 10)
+                found = graph.neighbors(name, relation, out=out)
+                assert found.times is not None
+                assert dict(zip(found.names, found.times, strict=True)) == {
+                    other: sorted(times) for other, times in others.items()
+                }
+                first = graph.neighbors(name, relation, out=out, limit=1)
+                assert (first.total, first.times) == (len(others), found.times[:1])
+
+
+def test_times_are_not_asked_for_where_nobody_wants_them(presidents: Server) -> None:
+    with SparqlGraph(presidents.url, wikibase=True, client=CLIENT) as graph:
+        assert set(graph.match()) == {fact._replace(time="") for fact in TERMS}
+        assert graph.neighbors("Grover Cleveland", "position held").times is None
+        with pytest.raises(ValueError, match="this graph has no dates"):
+            graph.between("1885", None)
+    with pytest.raises(InputError, match="times are those of a Wikibase's statements"):
+        SparqlGraph(presidents.url, times=True, client=CLIENT)
+
+
+def test_a_program_asks_for_times(presidents: Server, tmp_path: Path, cli: Cli) -> None:
+    address = f"sparql+{presidents.url}?wikibase=yes&times=yes"
+    for program, answers in (
+        ('between($1, "position held", "1890", "1895")', ["president"]),
+        ('between($1, "position held", "1890", "1892")', []),
+        ('head_entities("president", "position held"); earliest($1, "position held")', ["president"]),
+        ('when($1, "position held")', ["1885-03-04..1889-03-04", "1893-03-04..1897-03-04"]),
+    ):
+        topics = () if program.startswith("head") else ("--topic", "Grover Cleveland")
+        assert cli("kg", "walk", address, program, *topics, "--json").json["answers"] == answers, program
+    hop = ("kg", "query", address, "president", "position held", "-d", "in")
+    assert cli(*hop, "--from", "1898", "--json").json["in"]["names"] == [
+        "William McKinley",
+        "Theodore Roosevelt",
+    ]
+    refused = cli(*(one.replace("&times=yes", "") for one in hop), "--from", "1898")
+    assert refused.status != 0
+    assert "this graph has no dates" in refused.stderr
+    built = cli("kg", "build", address, "-o", tmp_path / "dated.kg", "--json").json
+    assert (built["triples"], built["dates"]) == (len(TERMS), 7)
+    assert set(open_graph(tmp_path / "dated.kg").match()) == TERMS
+
+
+def test_times_of_a_set_take_one_query_more() -> None:
+    """As many for a hundred as for two: the statements of all of them are looked up at once."""
+    people = [
+        f"wd:Q{number} rdfs:label 'person {number}'@en ; wdt:P39 wd:Q1 ; p:P39 s:{number} .\n"
+        f"s:{number} a wikibase:BestRank ; ps:P39 wd:Q1 ; "
+        f"pq:P585 '19{number % 100:02d}-01-01T00:00:00Z'^^xsd:dateTime ."
+        for number in range(100, 200)
+    ]
+
+    def asked(server: Server, names: list[str], times: bool) -> int:
+        with SparqlGraph(server.url, wikibase=True, times=times, client=CLIENT) as graph:
+            before = len(server.queries)
+            graph.fetch_neighbors(names, "position held", out=True)
+            count = len(server.queries) - before
+            for name in names:
+                found = graph.neighbors(name, "position held")
+                year = int(name.split()[-1]) - 100
+                assert found == Neighbors(["president"], 1, [[f"19{year:02d}-01-01"]] if times else None)
+            assert len(server.queries) == before + count
+            return count
+
+    names = [f"person {number}" for number in range(100, 200)]
+    with Server(PRESIDENTS + "\n".join(people)) as server:
+        assert asked(server, names, True) == asked(server, names[:2], True) == asked(server, names, False) + 1
 
 
 def test_find_puts_the_exact_first(graph: SparqlGraph) -> None:

@@ -6,18 +6,21 @@ What is not installed is skipped: `make test-stores` installs all of it, pinned,
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from benchmarks.queries import PASSWORD, ArcadeDb
 
 from commands import Cli
 from kgwalk.config.cache import CACHE_VARIABLE
-from kgwalk.kg.bolt import open_bolt
+from kgwalk.kg.bolt import BoltEngine, open_bolt
 from kgwalk.kg.build import build
 from kgwalk.kg.cypher import CypherGraph
 from kgwalk.kg.store import load_graph, open_graph
@@ -314,6 +317,99 @@ def test_a_listing_takes_as_many_queries_for_a_hundred_as_for_twenty(server: Arc
     assert max(many) <= 20
 
 
+# --- who is asked
+
+
+class ClusterMember:
+    """A server that speaks enough of Bolt 5.4 for the driver: it tells who reads and who writes, and answers every
+    query with no rows. It keeps the messages that it was sent.
+    """
+
+    NAMES: ClassVar = {0x01: "HELLO", 0x10: "RUN", 0x11: "BEGIN", 0x66: "ROUTE"}
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
+        self.table: list[dict[str, Any]] = []
+        self.sent: list[tuple[str, list[Any]]] = []
+        self.open: list[socket.socket] = []
+        self.threads = [threading.Thread(target=self.accept)]
+        self.threads[0].start()
+
+    def accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                connection, _ = self.listening.accept()
+                self.open.append(connection)
+                self.threads.append(threading.Thread(target=self.serve, args=[connection]))
+                self.threads[-1].start()
+
+    def serve(self, connection: socket.socket) -> None:
+        from neo4j._codec.packstream.v1 import PackableBuffer, Packer, UnpackableBuffer, Unpacker
+
+        with connection, connection.makefile("rb") as stream:
+            stream.read(20)  # its magic number, and the versions that the driver speaks
+            connection.sendall(bytes([0, 0, 4, 5]))
+            while message := self.message(stream):
+                unpacker = Unpacker(UnpackableBuffer(message))
+                size, tag = unpacker.unpack_structure_header()
+                fields = [unpacker.unpack() for _ in range(size)]
+                name = self.NAMES.get(tag[0], "")
+                self.sent += [(name, fields)] * bool(name)
+                told: dict[str, Any] = {"fields": [], "has_more": False}
+                if name == "HELLO":
+                    told = {"server": "Neo4j/5.4.0", "connection_id": "bolt-1"}
+                if name == "ROUTE":
+                    told = {"rt": {"ttl": 300, "db": "films", "servers": self.table}}
+                buffer = PackableBuffer()
+                Packer(buffer).pack_struct(b"\x70", [told])
+                packed = bytes(buffer.data)
+                with contextlib.suppress(OSError):  # the driver says goodbye and leaves
+                    connection.sendall(len(packed).to_bytes(2, "big") + packed + bytes(2))
+
+    @staticmethod
+    def message(stream: Any) -> bytearray:
+        """The chunks of one message; nothing at the end."""
+        whole = bytearray()
+        while head := stream.read(2):
+            if head == bytes(2):
+                break
+            whole += stream.read(int.from_bytes(head, "big"))
+        return whole
+
+    def stop(self) -> None:
+        for one in (self.listening, *self.open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self.threads:
+            thread.join(5)
+
+
+def test_neo4j_addresses_ask_the_readers_of_a_cluster() -> None:
+    pytest.importorskip("neo4j", reason=NO_DRIVER)
+    router, reader, writer = members = [ClusterMember() for _ in range(3)]
+    router.table = [
+        {"addresses": [reader.address], "role": "READ"},
+        {"addresses": [writer.address], "role": "WRITE"},
+        {"addresses": [router.address], "role": "ROUTE"},
+    ]
+    try:
+        engine = BoltEngine(
+            f"neo4j://{router.address}", shown="neo4j://cluster", user="", password="", database="films", timeout=5
+        )
+        assert engine.rows("MATCH (n) RETURN n") == list(engine.stream("MATCH (m) RETURN m")) == []
+        engine.close()
+    finally:
+        for member in members:
+            member.stop()
+    assert "ROUTE" in {name for name, _ in router.sent} <= {"HELLO", "ROUTE"}
+    assert writer.sent == []
+    begun = [fields[0] for name, fields in reader.sent if name == "BEGIN"]
+    assert [(one["mode"], one["db"]) for one in begun] == [("r", "films")] * 2
+    assert [fields[0] for name, fields in reader.sent if name == "RUN"] == ["MATCH (n) RETURN n", "MATCH (m) RETURN m"]
+
+
 # --- what the driver brings, and what is written meanwhile
 
 
@@ -502,6 +598,18 @@ def test_a_ladybug_file_is_a_graph(ladybug_films: str, cli: Cli) -> None:
     assert cli("kg", "walk", ladybug_films, program, "--kind", "movies", "--json").json["answers"] == ["Tom Hanks"]
 
 
+def test_a_store_built_from_a_ladybug_file_says_the_same(ladybug_films: str, tmp_path: Path, cli: Cli) -> None:
+    with closing(cast(CypherGraph, load_graph(ladybug_films))) as graph:
+        facts = set(graph.match())
+    built = cli("kg", "build", ladybug_films, "-o", tmp_path / "films.kg", "--json").json
+    assert (built["triples"], built["dates"]) == (len(facts), 1)
+    assert set(open_graph(tmp_path / "films.kg").match()) == facts
+    # as it is read by its address
+    by_id = cli("kg", "build", f"{ladybug_films}?name=Movie.id", "-o", tmp_path / "ids.kg", "--json").json
+    assert by_id["triples"] == len(facts)
+    assert Triple("Movie 2", "title", "Solaris") in set(open_graph(tmp_path / "ids.kg").match())
+
+
 def test_a_column_that_the_first_rows_leave_empty(tmp_path: Path) -> None:
     ladybug = pytest.importorskip("ladybug", reason=NO_LADYBUG)
     with ladybug.Database(str(tmp_path / "a.lbug")) as database, ladybug.Connection(database) as connection:
@@ -582,6 +690,42 @@ def test_a_database_that_changed_is_read_again(tmp_path: Path) -> None:
         database.execute("INSERT INTO suppliers VALUES (4, 'Verdi', 'Italy')")
         database.commit()  # which is in the file beside the database, while it is open
         assert "Verdi" in load_graph(address)
+
+
+@pytest.mark.parametrize("make", [sqlite_shop, duckdb_shop])
+def test_an_address_corrects_keys(make: Callable[[Path], str], tmp_path: Path, cli: Cli) -> None:
+    """As `kg build --key`; each reading has a copy of its own in the cache."""
+    address = make(tmp_path / "shop.data")
+    by_title = f"{address}?key=products=title&key=products.supplier_id=none"
+    assert load_graph(address).neighbors("city bike", "supplier_id").names == ["Rossi"]
+    read = load_graph(by_title)
+    assert read.neighbors("city bike", "supplier_id").names == ["1"]
+    assert load_graph(address).neighbors("city bike", "supplier_id").names == ["Rossi"]
+    told = {table["table"]: table for table in cli("kg", "info", by_title, "--json").json["tables"]}
+    assert (told["products"]["key"], told["products"]["links"]) == ("title", {})
+    said = ("--key", "products=title", "--key", "products.supplier_id=none")
+    cli("kg", "build", address, *said, "-o", tmp_path / "said.kg", "--json")
+    cli("kg", "build", by_title, "-o", tmp_path / "address.kg", "--json")
+    facts = set(open_graph(tmp_path / "said.kg").match())
+    assert facts == set(open_graph(tmp_path / "address.kg").match()) == set(read.match())
+    # one that is said by both is the option's; a name may be encoded
+    cli("kg", "build", f"{address}?key=products%3Dsku", *said, "-o", tmp_path / "both.kg", "--json")
+    assert set(open_graph(tmp_path / "both.kg").match()) == facts
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("key=products=skuu", "key products=skuu: no column of products is called 'skuu'; did you mean 'sku'"),
+        ("key=product=sku", "key product=sku: no table is called 'product'; did you mean 'products'"),
+        ("key=products", "expected TABLE=COLUMN"),
+        ("keys=products=sku", r"unknown setting 'keys=products=sku'; as in sqlite:.*\?key=TABLE=COLUMN"),
+        ("key=", "unknown setting 'key='"),
+    ],
+)
+def test_keys_of_an_address_that_are_wrong(query: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises((InputError, StoreError), match=message):
+        load_graph(f"{sqlite_shop(tmp_path / 'shop.db')}?{query}")
 
 
 def test_tables_beside_a_virtual_one(tmp_path: Path) -> None:

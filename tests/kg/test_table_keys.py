@@ -324,10 +324,10 @@ def test_a_person_chooses_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("boats", "--key boats: expected TABLE=COLUMN, or TABLE.COLUMN=TABLE for a foreign key"),
-        ("boat=id", "--key boat=id: no table is called 'boat'; did you mean 'boats'?\n  there are boats"),
-        ("boats=nr", "--key boats=nr: no column of boats is called 'nr'\n  there are id, name"),
-        ("boats.name=ships", "--key boats.name=ships: no table is called 'ships'\n  there are boats"),
+        ("boats", "key boats: expected TABLE=COLUMN, or TABLE.COLUMN=TABLE for a foreign key"),
+        ("boat=id", "key boat=id: no table is called 'boat'; did you mean 'boats'?\n  there are boats"),
+        ("boats=nr", "key boats=nr: no column of boats is called 'nr'\n  there are id, name"),
+        ("boats.name=ships", "key boats.name=ships: no table is called 'ships'\n  there are boats"),
     ],
 )
 def test_what_a_person_says_wrongly(said: str, message: str, tmp_path: Path) -> None:

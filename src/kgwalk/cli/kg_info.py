@@ -79,7 +79,7 @@ def _read_as(table: dict[str, Any]) -> str:
 
 
 def _print_elsewhere(address: str, graph: Graph, json: bool) -> None:
-    """What a graph elsewhere says of itself; a property graph, how it is read."""
+    """What a graph elsewhere says of itself; a property graph or an endpoint, how it is read."""
     with closing(graph) if hasattr(graph, "close") else nullcontext():  # type: ignore[type-var]
         if not hasattr(graph, "info"):
             raise KgwalkError(
@@ -96,8 +96,18 @@ def _print_elsewhere(address: str, graph: Graph, json: bool) -> None:
                 told = ", ".join(f"{word}: {_listed(said)}" for word, said in about.items() if said)
                 out.print(f"  {name:<20}{told}".rstrip(), soft_wrap=True)
         else:
-            said = ("no", "yes")[value] if isinstance(value, bool) else value
-            out.print(f"{key:<20}{f'{said:,}' if isinstance(said, int) else said:>14}")
+            out.print(f"{key:<20}{_said(value):>14}", soft_wrap=True)
+
+
+def _said(value: Any) -> str:
+    """A setting or a count: `yes`, `4,112`, `none`; of a fact its names."""
+    if isinstance(value, bool):
+        return ("no", "yes")[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"({', '.join(value)})" if isinstance(value, list) and value else value or "none"
 
 
 def _listed(said: str | list[str]) -> str:

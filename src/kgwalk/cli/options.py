@@ -10,6 +10,7 @@ or tables, or an address.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +21,7 @@ import typer
 from kgwalk.data.bundled import BUNDLED
 from kgwalk.kg.files import is_store, naming_read_errors
 from kgwalk.kg.graph import Graph
-from kgwalk.kg.store import DATABASES, StoredGraph, database_file, is_elsewhere, load_graph, open_graph, shown_address
+from kgwalk.kg.store import DATABASES, StoredGraph, database_at, is_elsewhere, load_graph, open_graph, shown_address
 from kgwalk.types import KgwalkError
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def own_store(text: str) -> Path:
     """The path of a store; an address is refused with how to make a store of it."""
     if is_elsewhere(text) or text.startswith(DATABASES):
         shown = shown_address(text)
-        raise KgwalkError(f"{shown} is no store, which this needs: `kgwalk kg build {shown} -o my.kg` makes one")
+        build = f"kgwalk kg build {shlex.quote(shown)} -o my.kg"
+        raise KgwalkError(f"{shown} is no store, which this needs: `{build}` makes one")
     return Path(text)
 
 
@@ -219,11 +221,10 @@ def stored_graph(name: str) -> tuple[str, StoredGraph]:
     """A graph in a store on this machine, and what to call it."""
     if is_elsewhere(name):
         shown = shown_address(name)
-        raise KgwalkError(
-            f"{shown} is a graph elsewhere; this needs one here: `kgwalk kg build {shown} -o my.kg` makes one"
-        )
+        build = f"kgwalk kg build {shlex.quote(shown)} -o my.kg"
+        raise KgwalkError(f"{shown} is a graph elsewhere; this needs one here: `{build}` makes one")
     if name.startswith(DATABASES):
-        return database_file(name)[0].stem, open_graph(_of_database(name))
+        return database_at(name).path.stem, open_graph(_of_database(name))
     if name in BUNDLED:
         return name, load_graph(BUNDLED[name]())
     folder = Path(name)

@@ -23,7 +23,7 @@ from kgwalk.kg.fact_sources import beside
 from kgwalk.kg.files import HEADER
 from kgwalk.kg.sources.reading import looks_like_a_table
 from kgwalk.kg.sources.source import Options
-from kgwalk.kg.store import VERSION, database_file, open_graph
+from kgwalk.kg.store import VERSION, database_at, open_graph
 from kgwalk.types import Progress, StoreError, silent
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ UNSAVED = ("-wal", ".wal")  # beside a database: what is written, but not yet in
 
 def database_store(address: str, progress: Progress = silent) -> Path:
     """The store folder of an SQLite or DuckDB database at an address such as `sqlite:///shop.db`, in the cache."""
-    path, form = database_file(address)
-    if not path.is_file():
-        raise StoreError(f"{address}: there is no file {path}; three slashes lead from here, four from the root")
-    return cached_store([path], None, progress, on_error="stop", form=form)
+    at = database_at(address)
+    if not at.path.is_file():
+        raise StoreError(f"{address}: there is no file {at.path}; three slashes lead from here, four from the root")
+    return cached_store([at.path], None, progress, on_error="stop", form=at.format, keys=at.keys)
 
 
 def file_store(path: Path, progress: Progress, *, on_error: OnError = "stop") -> Path:
@@ -54,21 +54,24 @@ def cached_store(
     on_error: OnError = "skip",
     table: bool = False,
     form: str | None = None,
+    keys: Sequence[str] = (),
 ) -> Path:
     """The store folder of these files, built if it is not there yet; other processes that want it wait. `form` is the
-    format, where the files' names do not say it.
+    format, where the files' names do not say it; `keys` corrects the keys of tables.
 
-    A store is named by what its files hold, so datasets that share a graph share its store, and a file that changes
-    gets a new one. Rows that cannot be read are left out with a warning, and counted in the store's header; with
-    `on_error="stop"` the first is an InputError, even if a store without these rows was built before.
+    A store is named by what its files hold, and by the keys that were said, so datasets that share a graph share its
+    store, and a file that changes gets a new one. Rows that cannot be read are left out with a warning, and counted in
+    the store's header; with `on_error="stop"` the first is an InputError, even if a store without these rows was built
+    before.
     """
-    place = cache_folder() / "graphs" / f"{_digest(sources, labels)}-{'table-' * table}{VERSION}.kg"
+    place = cache_folder() / "graphs" / f"{_digest(sources, labels, keys)}-{'table-' * table}{VERSION}.kg"
     if _is_there(place, on_error):
         return place
     try:
         with exclusive(place):
             if not _is_there(place, on_error):
-                _build(sources, place, labels, progress, Options(on_error=on_error, table=table, format=form))
+                options = Options(on_error=on_error, table=table, format=form, keys=keys)
+                _build(sources, place, labels, progress, options)
     except (OSError, StoreError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StoreError(
@@ -95,8 +98,8 @@ def _build(sources: Sequence[Path], place: Path, labels: Path | None, progress: 
         log.warning("%s: %s left out:%s", where, rows, first)
 
 
-def _digest(sources: Sequence[Path], labels: Path | None) -> str:
-    """What the files hold, as a name: by content, or for large ones by path, size and date."""
+def _digest(sources: Sequence[Path], labels: Path | None, keys: Sequence[str]) -> str:
+    """What the files hold, as a name: by content, or for large ones by path, size and date; and the keys."""
     digest = xxhash.xxh3_128()
     unsaved = [Path(f"{file}{end}") for file in sources for end in UNSAVED]
     read_in = filter(None, map(beside, sources))  # the sentences that facts were read in
@@ -109,4 +112,6 @@ def _digest(sources: Sequence[Path], labels: Path | None) -> str:
             digest.update(file.read_bytes())
         else:
             digest.update(f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+    for key in keys:
+        digest.update(f"\0key\0{key}".encode("utf-8", "surrogatepass"))
     return str(digest.hexdigest())

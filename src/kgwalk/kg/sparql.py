@@ -3,6 +3,10 @@
     with SparqlGraph("https://query.wikidata.org/sparql", wikibase=True) as graph:
         graph.relations("Douglas Adams")
 
+An address is `sparql+https://HOST/PATH`; settings of `SparqlGraph` stand behind a `?` (SPARQL_SETTINGS), beside what
+the endpoint itself is told there: `sparql+https://host/sparql?default-graph-uri=http://films&lang=de`. Wikidata's own
+endpoint is recognised (`open_sparql`).
+
 Facts are the triples of the endpoint's default graph, without labels (they are names, not facts) and without blank
 nodes and quoted triples (they have no name that could be given back). A literal is shown by its text, whatever its type
 or language; a literal and an entity of one name are one node, as in a table of names.
@@ -10,31 +14,100 @@ or language; a literal and an entity of one name are one node, as in a table of 
 A set of names is asked for at once (`sparql_facts`): `fetch_names`, `fetch_relations`, `fetch_neighbors` and
 `fetch_some` take as many queries for a hundred as for one, and keep the answers for the calls that follow.
 
-What it does not do: dates of facts, and inference. It does not notice changes: replies are cached while the graph is
-open. `sparql_client` sends the queries, `sparql_names` names things.
+Facts have dates on Wikidata alone (`times`). There is no inference. It does not notice changes: replies are cached
+while the graph is open. `sparql_client` sends the queries, `sparql_names` names things.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import unquote
 
-from kgwalk.kg.graph import RelationEnds
+from kgwalk.config import http
+from kgwalk.kg.graph import RelationEnds, TimeWindow
 from kgwalk.kg.sparql_client import (
     CacheInfo,
     Term,
     iri,
     local_part,
 )
-from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts
+from kgwalk.kg.sparql_facts import CLAIM, SparqlFacts, merged
 from kgwalk.kg.sparql_names import TermNames, rank
-from kgwalk.types import Found, Neighbors, RemoteError, Triple, UnknownName
+from kgwalk.kg.store import SPARQL, SPARQL_SETTINGS, shown_address
+from kgwalk.kg.times import parse_window
+from kgwalk.types import Found, InputError, Neighbors, RemoteError, Triple, UnknownName
 
 log = logging.getLogger(__name__)
 
 MOST_RELATIONS = 10_000  # fetched by find_relation; Wikidata has about that many
+# Wikidata's own endpoints: of all, of what is not scholarly articles, and of those
+WIKIDATA = ("query.wikidata.org", "query-main.wikidata.org", "query-scholarly.wikidata.org")
+WIKIDATA_TIMEOUT = 60.0  # seconds after which Wikidata gives up itself
+
+
+def open_sparql(address: str) -> SparqlGraph:
+    """The graph at an address: `sparql+https://host/sparql?lang=de&page=500`.
+
+    Settings that are not said are those of `SparqlGraph`, and at one of Wikidata's own endpoints those of a Wikibase.
+    What else stands behind the `?` is the endpoint's, and sent to it.
+    """
+    url, _, query = address.removeprefix(SPARQL).partition("?")
+    given: dict[str, str] = {}
+    others = []
+    for part in filter(None, query.split("&")):
+        name, _, value = part.partition("=")
+        if name in SPARQL_SETTINGS:
+            given[name] = unquote(value)
+        elif near := get_close_matches(name.lower(), SPARQL_SETTINGS, 1, 0.75):
+            raise InputError(
+                f"unknown setting {name!r}; did you mean {near[0]!r}?",
+                path=shown_address(address),
+                hint=f"settings are {', '.join(SPARQL_SETTINGS)}; for one of the endpoint's own, use SparqlGraph",
+            )
+        else:
+            others.append(part)
+    parsed = http.parse_address(url)
+    if parsed is None:
+        hint = "as in sparql+https://HOST/PATH"
+        raise InputError("not the address of a SPARQL endpoint", path=shown_address(address), hint=hint)
+    wikidata = parsed.host in WIKIDATA
+    settings: dict[str, Any] = {"wikibase": True, "timeout": WIKIDATA_TIMEOUT} if wikidata else {}
+    settings |= {name: _setting(address, name, value) for name, value in given.items()}
+    if wikidata:
+        settings.setdefault("times", settings["wikibase"])
+    return SparqlGraph(url + "?" * bool(others) + "&".join(others), **settings)
+
+
+def _setting(address: str, name: str, value: str) -> Any:
+    """The value of a setting in an address; IRIs and languages are checked by the graph."""
+    expected = ""
+    if name in ("wikibase", "times"):
+        if value in ("yes", "no"):
+            return value == "yes"
+        expected = "yes or no"
+    elif name == "page":
+        if value.isascii() and value.isdigit() and int(value):
+            return int(value)
+        expected = "a number of rows"
+    elif name == "timeout":
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if 0 < seconds < math.inf:
+            return seconds
+        expected = "seconds"
+    elif name == "label" and not value:
+        expected = "the IRI of a predicate"
+    else:
+        return None if name == "relation_label" and not value else value
+    raise InputError(f"{name}={value}: expected {expected}", path=shown_address(address))
 
 
 class SparqlGraph(SparqlFacts):
@@ -52,6 +125,8 @@ class SparqlGraph(SparqlFacts):
     namespace: IRIs without a label are shown without this beginning: `directed_by`, not `http://.../directed_by`.
     wikibase: the endpoint is a Wikibase, such as Wikidata: only direct claims are relations, and their labels are on
         the property behind wikibase:directClaim.
+    times: of a Wikibase with Wikidata's properties, the time of a fact is read from the qualifiers of its statement
+        (`sparql_facts`): a query more for each page of facts.
     timeout: seconds without an answer after which a query has failed.
     retries: further tries after a lost connection, a 429 or a 5xx; the wait doubles from half a second.
     page: rows fetched at a time; no more than the endpoint allows in one reply.
@@ -66,6 +141,15 @@ class SparqlGraph(SparqlFacts):
     def cache_info(self) -> CacheInfo:
         """How many queries the cache and the endpoint answered, and how full the cache is."""
         return self._endpoint.cache_info()
+
+    def info(self) -> dict[str, Any]:
+        """How the endpoint is read, and one fact of it; counts would take a look at all facts."""
+        rows = self._endpoint.select(f"SELECT ?h ?r ?t {self._where()} LIMIT 1")
+        fact = []
+        for row in rows:
+            [head, tail], relation = self._shown([row["h"], row["t"]]), row["r"].value
+            fact = [head, self._relations.show([relation])[relation], tail]
+        return {"address": self._endpoint.shown, **self._settings, "fact": fact}
 
     def __contains__(self, entity: object) -> bool:
         return isinstance(entity, str) and self._node(entity) is not None
@@ -89,23 +173,32 @@ class SparqlGraph(SparqlFacts):
             raise ValueError(f"limit is {limit}, less than none")
         ready = self._near.get((entity, relation, out))
         if ready is not None and len(ready.names) >= (ready.total if limit is None else min(limit, ready.total)):
-            return Neighbors(ready.names[:limit], ready.total)
+            return Neighbors(ready.names[:limit], ready.total, None if ready.times is None else ready.times[:limit])
         terms, by = self._known_node(entity).terms(head=out), [iri(self._known_relation(relation))]
         if not terms:
-            return Neighbors([], 0)
+            return Neighbors([], 0, [] if self.timed else None)
         where = self._where(heads=terms, relations=by) if out else self._where(relations=by, tails=terms)
         other = "t" if out else "h"
         found: dict[str, Term] = {}  # each name once: literals of several types may have the same text
+        dates: dict[str, list[list[str]]] = {}
+        # to look up its statement, all of a fact is needed
+        columns = "?h ?r ?t" if self.timed else f"?{other}"
+        order = "STR(?h) STR(?t)" if self.timed else f"STR(?{other})"
+        total = None
         if limit != 0:
-            for rows in self._endpoint.pages(f"SELECT DISTINCT ?{other} {where}", f"STR(?{other})", size=limit):
+            for rows in self._endpoint.pages(f"SELECT DISTINCT {columns} {where}", order, size=limit):
                 ends = [row[other] for row in rows]
-                found |= dict(zip(self._shown(ends), ends, strict=True))
+                for name, end, times in zip(self._shown(ends), ends, self._times(rows), strict=True):
+                    found[name] = end
+                    dates.setdefault(name, []).append(times)
                 if limit is not None and len(found) >= limit:
                     break
             else:
-                return Neighbors(self._ordered([found])[0], len(found))
-        total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
-        return Neighbors(self._ordered([found])[0][:limit], total)
+                total = len(found)
+        if total is None:
+            total = self._endpoint.count(f"SELECT (COUNT(DISTINCT STR(?{other})) AS ?n) {where}")
+        names = self._ordered([found])[0][:limit]
+        return Neighbors(names, total, [merged(dates[name]) for name in names] if self.timed else None)
 
     def match(
         self,
@@ -160,7 +253,7 @@ class SparqlGraph(SparqlFacts):
         `most`, or the endpoint takes too long to tell. A query lists them, one counts, and two give the ends.
         """
         try:
-            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._where()} LIMIT {most + 1}")
+            rows = self._endpoint.select(f"SELECT DISTINCT ?r {self._used()} LIMIT {most + 1}")
             relations = sorted(row["r"].value for row in rows)
             if not relations or len(relations) > most:
                 return []
@@ -188,16 +281,25 @@ class SparqlGraph(SparqlFacts):
             told.append(RelationEnds(names[thing], *counts, of_each_end["h"], of_each_end["t"]))
         return sorted(told, key=lambda one: one.relation)
 
+    def between(self, start: str | None, end: str | None, *, undated: bool = True) -> TimeWindow:
+        """The view of facts that hold at some time from `start` to `end`, with or without those that have no date;
+        ValueError where no dates are read.
+        """
+        if not self.timed:
+            raise ValueError("this graph has no dates")
+        return TimeWindow(self, *parse_window(start, end), undated=undated)
+
     def _facts(self, where: str, size: int | None) -> Iterator[Triple]:
         last = None
         query = f"SELECT DISTINCT ?h ?r ?t {where}"
         for rows in self._endpoint.pages(query, "STR(?h) STR(?r) STR(?t)", size=size):
             heads, tails = (self._shown([row[end] for row in rows]) for end in ("h", "t"))
             relations = self._relations.show(row["r"].value for row in rows)
-            for head, row, tail in zip(heads, rows, tails, strict=True):
+            for head, row, tail, times in zip(heads, rows, tails, self._times(rows), strict=True):
                 triple = Triple(head, relations[row["r"].value], tail)
                 if triple != last:  # literals of two types with the same text come one after the other
-                    yield triple
+                    for time in times or [""]:
+                        yield triple._replace(time=time)
                 last = triple
 
     def _listed(self) -> dict[str, str]:
@@ -207,16 +309,18 @@ class SparqlGraph(SparqlFacts):
 
     def _all_relations(self) -> dict[str, str]:
         """IRI to the text that find_relation compares with: the name, or the words of an IRI's local part."""
-        # A Wikibase lists its properties; any other endpoint must look through its facts.
-        listed = f"WHERE {{ {CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
-        where = listed if self._wikibase else self._where()
         found: list[str] = []
-        for rows in self._endpoint.pages(f"SELECT DISTINCT ?r {where}", "STR(?r)"):
+        for rows in self._endpoint.pages(f"SELECT DISTINCT ?r {self._used()}", "STR(?r)"):
             found += [row["r"].value for row in rows]
             if len(found) >= MOST_RELATIONS:
                 break
         named = self._relations.show(found)
         return {one: _words(local_part(one)) if one.endswith(name) else name for one, name in named.items()}
+
+    def _used(self) -> str:
+        """Where ?r is a relation. A Wikibase lists its properties; any other endpoint must look through its facts."""
+        listed = f"WHERE {{ {CLAIM} ?r . FILTER(EXISTS {{ {self._fact()} }}) }}"
+        return listed if self._wikibase else self._where()
 
 
 def _words(local: str) -> str:

@@ -190,7 +190,7 @@ class Endpoint:
         self._headers["Accept"] = "application/sparql-results+json"
         self._rows: LruCache[str, list[Binding]] = LruCache(cache)
         self._owned = client is None
-        self._client = client or httpx.Client()
+        self._client = client or httpx.Client(**http.connection_options(parsed))
 
     def close(self) -> None:
         """Close the connections, unless the client belongs to the caller."""

@@ -29,12 +29,14 @@ from kgwalk.kg.sparql_client import (
     values,
 )
 from kgwalk.kg.sparql_names import BATCH, TermKind, TermNames
+from kgwalk.kg.times import AT, DAY, END, START, parse_time, statement_time, xsd_date_text
 from kgwalk.types import InputError, Neighbors, UnknownEntity, UnknownRelation
 
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 FEW = 1000  # neighbours that are all read where fewer are asked for, and that are ordered by their facts
 
-DIRECT_CLAIM = "<http://wikiba.se/ontology#directClaim>"
+WIKIBASE = "http://wikiba.se/ontology#"
+DIRECT_CLAIM = f"<{WIKIBASE}directClaim>"
 CLAIM = f"?claimed {DIRECT_CLAIM}"
 
 
@@ -62,6 +64,7 @@ class SparqlFacts(ClosedAtEnd):
         lang: str = "en",
         namespace: str = "",
         wikibase: bool = False,
+        times: bool = False,
         timeout: float = 10.0,
         retries: int = 2,
         page: int = 1000,
@@ -74,10 +77,24 @@ class SparqlFacts(ClosedAtEnd):
                 raise InputError(f"{name} is not an absolute IRI", text=given, hint=f"as in {RDFS_LABEL}")
         if lang and not is_language(lang):
             raise InputError("lang is not a language tag", text=lang, hint='as in "en" or "pt-BR"')
+        if times and not wikibase:
+            raise InputError(
+                "times are those of a Wikibase's statements", hint="give wikibase, too, or leave out times"
+            )
         self._endpoint = Endpoint(
             endpoint, timeout=timeout, retries=retries, page=page, cache=cache, headers=headers, client=client
         )
-        self._lang, self._wikibase = lang, wikibase
+        self._lang, self._wikibase, self.timed = lang, wikibase, times
+        self._settings = {
+            "wikibase": wikibase,
+            "times": times,
+            "lang": lang,
+            "label": label,
+            "relation_label": relation_label,
+            "namespace": namespace,
+            "timeout": timeout,
+            "page": page,
+        }
         self._not_facts = ", ".join(render(iri(one)) for one in {label: 0, relation_label: 0} if one)
         leaves, arrives = self._fact(head="?x"), self._fact(tail="?x")
         entity = TermKind(label, present=f"EXISTS {{ {leaves} }} || EXISTS {{ {arrives} }}", weight=leaves)
@@ -149,7 +166,7 @@ class SparqlFacts(ClosedAtEnd):
             if owners and called:
                 self._fetch_counted(owners, {(name, by[one]) for name, one in missing}, called, out, limit)
             for name, one in missing if not owners else ():
-                self._near.put((name, one, out), Neighbors([], 0))
+                self._near.put((name, one, out), Neighbors([], 0, [] if self.timed else None))
 
     def _fetch_counted(
         self,
@@ -194,15 +211,30 @@ class SparqlFacts(ClosedAtEnd):
         """
         here, other = ("h", "t") if out else ("t", "h")
         found: dict[tuple[str, str], dict[str, Term]] = {key: {} for key in asked}
+        dates: dict[tuple[str, str, str], list[list[str]]] = {}
         for rows in self._endpoint.pages(query, f"STR(?{here}) STR(?r) STR(?{other})") if query else ():
-            for row, name in zip(rows, self._shown([row[other] for row in rows]), strict=True):
+            shown, times = self._shown([row[other] for row in rows]), self._times(rows)
+            for row, name, when in zip(rows, shown, times, strict=True):
                 for owner in _owned(owners, row[here]):
-                    if (others := found.get((owner, row["r"].value))) is not None:
+                    key = owner, row["r"].value
+                    if (others := found.get(key)) is not None:
                         others[name] = row[other]
+                        dates.setdefault((*key, name), []).append(when)
         for (owner, thing), names in zip(found, self._ordered(list(found.values())), strict=True):
             total = max(totals.get((owner, thing), 0), len(names))
+            told = [merged(dates[owner, thing, name]) for name in names] if self.timed else None
             for one in called[thing]:
-                self._near.put((owner, one, out), Neighbors(names, total), weight=len(names))
+                self._near.put((owner, one, out), Neighbors(names, total, told), weight=len(names))
+
+    def _times(self, facts: Sequence[Mapping[str, Term]]) -> list[list[str]]:
+        """The times of each of some facts, rows of ?h, ?r and ?t; one query more, where the endpoint has times."""
+        heads = {row["h"].value for row in facts if is_iri(row["h"].value)} if self.timed else set()
+        if not heads:
+            return [[] for _ in facts]
+        query = statements_of(sorted(heads), sorted({row["r"].value for row in facts if is_iri(row["r"].value)}))
+        found = read_times(row for rows in self._endpoint.pages(query, STATEMENT_ORDER) for row in rows)
+        ends = (ClaimEnds(row["h"].value, row["r"].value, row["t"].kind, row["t"].value) for row in facts)
+        return [found.get(claim, []) for claim in ends]
 
     def _has(self, name: str, relation: str, out: bool, limit: int | None) -> bool:
         """Whether so many neighbours of a name are ready, or all."""
@@ -335,3 +367,75 @@ def _owners(nodes: Mapping[str, _Node], out: bool) -> dict[Term, list[str]]:
 def _owned(owners: Mapping[Term, list[str]], term: Term) -> list[str]:
     """Whose a term of a reply is: an endpoint may give a literal back in another type than it was asked for."""
     return owners.get(term) or ([term.value] if term.kind == "literal" else [])
+
+
+# Times of Wikidata's statements. A direct claim (wdt:) has no time; its statement has, by qualifiers:
+#     wdt:P39 wd:Q11696      the claim: Grover Cleveland, position held, president
+#     p:P39 [ ps:P39 wd:Q11696 ; pq:P580 "1885-03-04T00:00:00Z" ; pq:P582 "1889-03-04T00:00:00Z" ]
+
+QUALIFIER = "http://www.wikidata.org/prop/qualifier/"
+QUALIFIER_NODE = f"{QUALIFIER}value/"
+
+STATEMENT_ORDER = "STR(?h) STR(?r) STR(?t) STR(?statement) STR(?q) STR(?v) STR(?n)"
+
+
+class ClaimEnds(NamedTuple):
+    """A direct claim as the reply to a query names it: two IRIs, and the kind and text of the other end."""
+
+    head: str
+    relation: str
+    kind: str
+    tail: str
+
+
+def statements_of(heads: Iterable[str], relations: Iterable[str]) -> str:
+    """The query for the dates of all statements behind the direct claims of these heads, along these relations.
+
+    Only statements of the best rank: they are those that have a direct claim.
+    """
+    dates = [iri(QUALIFIER + name) for name in (START, END, AT)]
+    nodes = [iri(QUALIFIER_NODE + name) for name in (START, END, AT)]
+    return (
+        f"SELECT DISTINCT ?h ?r ?t ?statement ?q ?v ?n WHERE {{ "
+        f"{values('?h', map(iri, heads))} {values('?r', map(iri, relations))}\n"
+        f"{CLAIM} ?r ; <{WIKIBASE}claim> ?p ; <{WIKIBASE}statementProperty> ?s .\n"
+        f"?h ?p ?statement . ?statement a <{WIKIBASE}BestRank> ; ?s ?t .\n"
+        f"{{ {values('?q', dates)} ?statement ?q ?v . FILTER(isLiteral(?v)) }} UNION "
+        f"{{ {values('?q', nodes)} ?statement ?q ?node . "
+        f"?node <{WIKIBASE}timeValue> ?v ; <{WIKIBASE}timePrecision> ?n . }} }}"
+    )
+
+
+def read_times(rows: Iterable[Mapping[str, Term]]) -> dict[ClaimEnds, list[str]]:
+    """The times of each claim, one for each of its statements that has a time that can be read. A date is as precise as
+    its pqv: node says, a day where there is none.
+    """
+    said: dict[tuple[ClaimEnds, Term], dict[str, list[tuple[int, str]]]] = {}
+    for row in rows:
+        claim = ClaimEnds(row["h"].value, row["r"].value, row["t"].kind, row["t"].value)
+        qualifier, precision = row["q"].value.rpartition("/")[2], row.get("n")
+        known = precision is not None and precision.value.isascii() and precision.value.isdigit()
+        text = xsd_date_text(row["v"].value, int(precision.value) if known and precision is not None else DAY)
+        if text:
+            # those of a known precision first
+            said.setdefault((claim, row["statement"]), {}).setdefault(qualifier, []).append((not known, text))
+    found: dict[ClaimEnds, set[str]] = {}
+    for (claim, _), dates in said.items():
+        since, until, at = (min(dates[name])[1] if name in dates else "" for name in (START, END, AT))
+        if time := _readable(statement_time(since, until, at)):
+            found.setdefault(claim, set()).add(time)
+    return {claim: sorted(times) for claim, times in found.items()}
+
+
+def merged(lists: Iterable[Sequence[str]]) -> list[str]:
+    """All times of some lists, each once, in order."""
+    return sorted({time for times in lists for time in times})
+
+
+def _readable(time: str) -> str:
+    """The time, or "" where it ends before it starts or is no date."""
+    try:
+        parse_time(time)
+    except ValueError:
+        return ""
+    return time

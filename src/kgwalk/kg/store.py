@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -504,22 +505,35 @@ def with_updates(store: Store) -> Store:
 # Opening a graph by its address
 
 SPARQL = "sparql+"
+SPARQL_SETTINGS = ("wikibase", "times", "lang", "label", "relation_label", "namespace", "timeout", "page")
 SERVERS = ("http://", "https://")
 BOLT = tuple(f"{scheme}{tls}://" for scheme in ("bolt", "neo4j") for tls in ("", "+s", "+ssc"))
-
-
 LADYBUG = "ladybug:///"
 DATABASES = ("sqlite:///", "duckdb:///")
 
 
-def database_file(address: str) -> tuple[Path, str]:
-    """The file of a database at an address, and its format.
+class DatabaseAddress(NamedTuple):
+    path: Path
+    format: str
+    keys: list[str]
+    """Corrected keys of tables, as `kgwalk kg build --key` takes them."""
 
-    >>> database_file("sqlite:///shop.db")[1], database_file("duckdb:////data/shop.db")[0].as_posix()
-    ('sqlite', '/data/shop.db')
+
+def database_at(address: str) -> DatabaseAddress:
+    """The file of a database at an address, its format, and the keys behind a `?`.
+
+    >>> database_at("duckdb:////data/shop.db").path.as_posix(), database_at("sqlite:///a?key=products=sku").keys
+    ('/data/shop.db', ['products=sku'])
     """
-    form, _, path = address.partition(":///")
-    return Path(path), form
+    form, _, rest = address.partition(":///")
+    path, _, query = rest.partition("?")
+    keys = []
+    for part in filter(None, query.split("&")):
+        name, _, value = part.partition("=")
+        if name != "key" or not value:
+            raise StoreError(f"{address}: unknown setting {part!r}; as in {form}:///{path}?key=TABLE=COLUMN")
+        keys.append(unquote(value))
+    return DatabaseAddress(Path(path), form, keys)
 
 
 def is_elsewhere(address: str) -> bool:
@@ -528,15 +542,21 @@ def is_elsewhere(address: str) -> bool:
 
 
 def shown_address(address: str | Path) -> str:
-    """An address for messages: without the name and password in it. A path is itself.
+    """An address for messages: without the name and password in it, or what a SPARQL endpoint is told behind the `?`,
+    which may be a key. A path is itself.
 
     >>> shown_address("bolt://me:secret@host/films?values=no"), shown_address("http://me:secret@a,http://b#films")
     ('bolt://host/films?values=no', 'http://a,http://b#films')
+    >>> shown_address("sparql+https://host/sparql?lang=de&key=secret")
+    'sparql+https://host/sparql?lang=de&key=***'
     """
     text = str(address)
     # nothing after the host of a Bolt address has an @, but a password that nobody encoded may have a slash
     inside = r".*" if text.startswith(BOLT) else r"[^/?#]*"
-    return re.sub(rf"(?s)(?<=://){inside}@", "", text)
+    text = re.sub(rf"(?s)(?<=://){inside}@", "", text)
+    if not text.startswith(SPARQL):
+        return text
+    return re.sub(rf"(?s)(?<=[?&])(?!({'|'.join(SPARQL_SETTINGS)})=)([^=&]*=)?[^&]+", r"\2***", text)
 
 
 @overload
@@ -548,15 +568,16 @@ def load_graph(address: str | Path) -> Graph:
 
     `films.kg` is a store folder, `http://host:8000` a kgwalk server (`http://host:8000#films` one of its graphs),
     `http://a:8000,http://b:8000#films` two servers of the same graph, `sparql+https://query.wikidata.org/sparql` a
-    SPARQL endpoint, `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
+    SPARQL endpoint (`kg.sparql`), `bolt://host:7687` or `neo4j://host/database` a property graph (`kg.bolt`) and
     `ladybug:///movies.lbug` one in a file (`kg.ladybug`), `sqlite:///shop.db` or
-    `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`).
+    `duckdb:///shop.duckdb` the tables of a database, read into a store in the cache (`kg.cached`);
+    `sqlite:///shop.db?key=products=sku` corrects a key.
     """
     text = str(address)
     if text.startswith(SPARQL):
-        from kgwalk.kg.sparql import SparqlGraph
+        from kgwalk.kg.sparql import open_sparql
 
-        return SparqlGraph(text.removeprefix(SPARQL))
+        return open_sparql(text)
     if text.startswith(DATABASES):
         from kgwalk.kg.cached import database_store
 

@@ -52,7 +52,7 @@ from kgwalk.kg.sources.source import (
 from kgwalk.kg.sources.table_files import stage_rows, stage_workbook
 from kgwalk.kg.sources.table_keys import find_keys
 from kgwalk.kg.sources.tables import Tables, is_value
-from kgwalk.kg.store import DATABASES, database_file, is_elsewhere, load_graph, shown_address
+from kgwalk.kg.store import DATABASES, database_at, is_elsewhere, load_graph, shown_address
 from kgwalk.types import InputError
 
 _READERS: dict[str, Callable[[Source], Iterator[Block]]] = {
@@ -134,7 +134,7 @@ def _elsewhere(source: Source) -> Iterator[TripleBlock]:
 
 def _format(path: str | Path, options: Options) -> str:
     if str(path).startswith(DATABASES):
-        return database_file(str(path))[1]
+        return database_at(str(path)).format
     return detect_format(path, options) if options.format is None else check_format(options.format)
 
 
@@ -227,7 +227,11 @@ def _not_empty(source: Source, blocks: Iterator[_B], what: str, hint: str | None
 def stage(path: str | Path, options: Options, tally: ReadCounts, tables: Tables) -> None:
     """Read the tables of a source and put them with the others."""
     form = _format(path, options)
-    file = database_file(str(path))[0] if str(path).startswith(DATABASES) else path
+    file = path
+    if str(path).startswith(DATABASES):
+        database = database_at(str(path))
+        file = database.path
+        tables.keys += database.keys
     source = Source(str(file), options, tally)
     if options.header is False:
         raise source.error("a table has its column names in the first row", hint="leave out --no-header, or --table")

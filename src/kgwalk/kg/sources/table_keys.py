@@ -60,10 +60,12 @@ _PREFIXES = _set("tbl table dim fct fact vw")
 
 
 def find_keys(tables: Tables, chosen: Sequence[str] = ()) -> None:
-    """Find the keys, labels and foreign keys of all tables; `chosen` are a person's words on them, which go first."""
+    """Find the keys, labels and foreign keys of all tables; a person's words on them go first: `chosen`, then those in
+    the addresses of databases.
+    """
     for table in tables.tables:
         tables.look(table)
-    keys, links = _chosen(tables.tables, chosen)
+    keys, links = _chosen(tables.tables, [*tables.keys, *chosen])
     for table in tables.tables:
         table.key = keys[table] if table in keys else _key(tables, table)
     _find_links(tables, links)
@@ -107,7 +109,7 @@ def _chosen(
     for said in chosen:
         left, equals, right = (part.strip() for part in said.partition("="))
         if not equals or not left or not right:
-            raise InputError(f"--key {said}: expected TABLE=COLUMN, or TABLE.COLUMN=TABLE for a foreign key")
+            raise InputError(f"key {said}: expected TABLE=COLUMN, or TABLE.COLUMN=TABLE for a foreign key")
         table = _table_called(tables, left)
         if table is not None:
             keys[table] = None if right == NONE else _column_called(said, table, right)
@@ -138,7 +140,7 @@ def _unknown(said: str, what: str, name: str, known: Sequence[str]) -> InputErro
     near = get_close_matches(name, known, 1)
     maybe = f"; did you mean {near[0]!r}?" if near else ""
     hint = f"there are {', '.join(known)}" if known else "nothing was read as a table; --table reads TSV and CSV so"
-    return InputError(f"--key {said}: no {what} is called {name!r}{maybe}", hint=hint)
+    return InputError(f"key {said}: no {what} is called {name!r}{maybe}", hint=hint)
 
 
 # Keys
@@ -253,7 +255,7 @@ def _checked(column: Column, target: Table) -> ForeignKey:
     if target.key is None:
         raise InputError(
             f"{column.name} cannot lead to {target.name}: no column of it is its key",
-            hint=f"choose one: --key {target.name}=COLUMN",
+            hint=f"choose one: --key {target.name}=COLUMN, or ?key={target.name}=COLUMN in an address",
         )
     return ForeignKey(target)
 

@@ -108,6 +108,7 @@ class Tables:
 
     def __init__(self, scratch: Path) -> None:
         self.tables: list[Table] = []
+        self.keys: list[str] = []  # what the addresses of databases say of their tables' keys, as `Options.keys`
         self._columns = 0
         self._waiting: dict[str, list[tuple[int, int | str]]] = {}  # rows to write, by the query that does
         self._held = 0

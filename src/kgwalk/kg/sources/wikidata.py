@@ -31,8 +31,8 @@ from kgwalk.kg.sources.source import (
     open_stream,
     shown,
 )
+from kgwalk.kg.times import AT, END, START, date_text, statement_time
 
-_START, _END, _AT = "P580", "P582", "P585"  # qualifiers that say when
 _ENTITY_IRI = "http://www.wikidata.org/entity/"
 _ID = re.compile(r"[QPLM]\d+(-[FS]\d+)?")
 _BEGINS = re.compile(r'\s*\[?\s*(\{\s*"entities"\s*:\s*)?\{')
@@ -40,8 +40,6 @@ _TYPED = re.compile(r'"type"\s*:\s*"(item|property|lexeme)"')
 _LABELLED = re.compile(r'"(labels|lemmas)"\s*:\s*[\[{]')
 _NAMED = re.compile(r'"id"\s*:\s*"[QPL]\d+"')
 _SIMILAR_RANK, _FOREIGN_RANK, _ALIAS_RANK = 1, 2, 3
-_BELOW_DAY = 11  # from this precision on, a time is a day
-_TIME = re.compile(r"([+-]?)(\d+)-(\d\d)-(\d\d)T.*")
 _MOST_UNITS = 100_000  # labels of units, and values that wait for one, that are held
 # An item that has one of these is a unit: symbol, conversion to SI, conversion to a standard, UCUM code, ISO 4217 code
 _OF_UNITS = frozenset(("P5061", "P2370", "P2442", "P7825", "P498"))
@@ -271,10 +269,8 @@ class _Reader:
 
     def _time(self, qualifiers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         """When a statement holds, as a time of the store; "" where it does not say or cannot be read."""
-        since, until, at = (self._qualified(qualifiers.get(name, ())) for name in (_START, _END, _AT))
-        text = at
-        if since or until:
-            text = f"{since.partition('..')[0]}..{until.rpartition('..')[2]}"
+        since, until, at = (self._qualified(qualifiers.get(name, ())) for name in (START, END, AT))
+        text = statement_time(since, until, at)
         if text and self._times.problem(text):
             self._left_out["date"] += 1
             return ""
@@ -304,36 +300,6 @@ def _names(labels: Mapping[str, Any], aliases: Mapping[str, Any], lang: str) -> 
 
 def _unit_key(amount: str, unit: str) -> str:
     return f'"{amount}"^^<{_ENTITY_IRI}{unit}>'
-
-
-def date_text(time: str, precision: int) -> str:
-    """A time as far as it is known: a day, a month, a year; of a decade, century or millennium its first and last year.
-
-    >>> [date_text("+1952-03-11T00:00:00Z", precision) for precision in (11, 10, 9, 8, 7, 6)]
-    ['1952-03-11', '1952-03', '1952', '1950..1959', '1901..2000', '1001..2000']
-    >>> [date_text("-0044-03-15T00:00:00Z", precision) for precision in (11, 9, 7)]
-    ['-0044-03-15', '-44', '-100..-1']
-    >>> date_text("+1900-00-00T00:00:00Z", 7), date_text("-13798000000-00-00T00:00:00Z", 3)
-    ('1801..1900', '-13798000000')
-    """
-    found = _TIME.fullmatch(time)
-    if found is None:
-        raise ValueError(f"{time!r} is not a time")
-    sign, year, month, day = "-" if found[1] == "-" else "", int(found[2]), found[3], found[4]
-    if precision >= _BELOW_DAY and month != "00" and day != "00":
-        return f"{sign}{year:04d}-{month}-{day}"
-    if precision >= _BELOW_DAY - 1 and month != "00":
-        return f"{sign}{year:04d}-{month}"
-    if precision not in (6, 7, 8) or not year:
-        return f"{sign}{year}"
-    if precision == 8:
-        first = year - year % 10
-        last = first + 9
-    else:
-        length = 10 ** (9 - precision)
-        last = math.ceil(year / length) * length
-        first = last - length + 1
-    return f"-{last}..-{first}" if sign else f"{first}..{last}"
 
 
 def coordinates(latitude: float, longitude: float, precision: float | None) -> str:
