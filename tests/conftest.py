@@ -125,6 +125,27 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
         yield made
 
 
+# CI sets NO_SKIPS for targets such as `make test-clients`, which install what their tests need: a skipped test there is
+# one that nobody would miss.
+
+
+def failed_if_skipped(report: Any) -> Any:
+    if "NO_SKIPS" in os.environ and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"NO_SKIPS is set, and this was skipped: {report.longrepr[2]}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    return failed_if_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    return failed_if_skipped((yield))
+
+
 # With `pytest -n`, a test process takes a whole file at a time: what a file's tests share is made once. Files that
 # share something among them, below under one name, go to one process. The longest begin, so that what is left at the
 # end is short.
