@@ -29,6 +29,8 @@ gc.disable()  # until all is imported and collected: see pytest_runtestloop
 
 # No test depends on the agent that comes with kgwalk, or on there being one.
 os.environ["KGWALK_AGENT"] = "none"
+# Nor on a .env of the folder where the tests are run.
+os.environ["KGWALK_ENV_FILE"] = "none"
 
 FILMS = [
     ("Big", "starred_actors", "Tom Hanks"),

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kgwalk import __version__
+from kgwalk.config.env_file import take_env_file
 from kgwalk.config.runtime import log_visibly, set_thread_count, visible
 from kgwalk.types import KgwalkError
 
@@ -114,6 +115,8 @@ def _options(
 
 def main() -> None:
     """The console script. A KgwalkError becomes a message for a person; anything else is our bug, with a traceback."""
+    for note in take_env_file(os.environ):
+        print(visible(note), file=sys.stderr)
     set_thread_count()
     log_visibly()
     try:
