@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgwalk.config.env_file import MOST_BYTES, NAMES, assignments, choose, take_env_file
+from kgwalk.config.runtime import MOST_BYTES, NAMES, assignments, choose, take_env_file
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,9 @@ from kgwalk.config.env_file import MOST_BYTES, NAMES, assignments, choose, take_
         ("  export NEO4J_URI = bolt://h  # the test server", "bolt://h"),
         ('NEO4J_URI="a # b"', "a # b"),
         ("NEO4J_URI='a b' # c", "a b"),
-        ("NEO4J_URI=a#b", "a"),
+        ("NEO4J_URI=a#b", "a#b"),
+        ("NEO4J_URI=#a", ""),
+        ("NEO4J_URI=" + 60_000 * " " + '"', None),  # at once
         ("NEO4J_URI=$HOME/`id`", "$HOME/`id`"),  # nothing is expanded
         ("NEO4J_URI=", ""),
         ("#NEO4J_URI=a", None),

@@ -27,8 +27,7 @@ from urllib.parse import urlsplit
 import typer
 
 from kgwalk import __version__
-from kgwalk.config.env_file import FILE_VARIABLE, taken
-from kgwalk.config.runtime import cores, host_free, most_threads, visible
+from kgwalk.config.runtime import FILE_VARIABLE, cores, host_free, most_threads, taken, visible
 from kgwalk.types import KgwalkError
 
 EXAMPLES = ("kgwalk doctor", "kgwalk doctor --full", "kgwalk doctor --json", "kgwalk doctor --port 9000")

@@ -15,8 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kgwalk import __version__
-from kgwalk.config.env_file import take_env_file
-from kgwalk.config.runtime import log_visibly, set_thread_count, visible
+from kgwalk.config.runtime import log_visibly, set_thread_count, take_env_file, visible
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
