@@ -92,7 +92,7 @@ test-wheel: $(VENV)/dev.stamp $(VENV)/ship/stamp  ## the wheel and the source ar
 	OMP_NUM_THREADS=1 WHEEL_TOOLS=$(VENV)/ship/bin timeout 900 $(BIN)/python -m pytest --timeout 600 -rs -o tmp_path_retention_policy=failed -o tmp_path_retention_count=1 tests/project/test_wheel.py
 
 docs: $(VENV)/docs.stamp  ## the site of the documents, into build/docs, and its notebooks; fails on a broken link
-	$(VENV)/docs/bin/python -m pytest tests/project/test_docs_site.py
+	$(ALONE) $(VENV)/docs/bin/python -m pytest tests/project/test_docs_site.py
 	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -m mkdocs build --strict
 	OMP_NUM_THREADS=1 timeout 600 $(VENV)/docs/bin/python scripts/notebooks.py --check
 
