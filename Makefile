@@ -89,7 +89,7 @@ test-deploy: $(VENV)/dev.stamp $(VENV)/ship/stamp  ## the Dockerfile's steps and
 
 # With a network: every package comes from the index that pip's settings name. Pythons that are not here are skipped.
 test-wheel: $(VENV)/dev.stamp $(VENV)/ship/stamp  ## the wheel and the source archive as people install them: each Python there is, uvx, pipx
-	OMP_NUM_THREADS=1 WHEEL_TOOLS=$(VENV)/ship/bin timeout 900 $(BIN)/python -m pytest --timeout 600 -rs -o tmp_path_retention_policy=failed -o tmp_path_retention_count=1 tests/project/test_wheel.py
+	OMP_NUM_THREADS=1 WHEEL_TOOLS=$(VENV)/ship/bin timeout 1500 $(BIN)/python -m pytest --timeout 600 -rs -o tmp_path_retention_policy=failed -o tmp_path_retention_count=1 tests/project/test_wheel.py
 
 docs: $(VENV)/docs.stamp  ## the site of the documents, into build/docs, and its notebooks; fails on a broken link
 	$(ALONE) $(VENV)/docs/bin/python -m pytest tests/project/test_docs_site.py

@@ -76,7 +76,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """Of a user who has nothing of kgwalk's: a home of its own; uv's and pip's caches stay the machine's."""
-    caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path("~/.cache/uv").expanduser()))}
+    caches = {f"{tool.upper()}_CACHE_DIR": str(Path.home() / ".cache" / tool) for tool in ("uv", "pip")}
+    caches |= {name: os.environ[name] for name in caches if name in os.environ}
     apart = {"HOME": str(tmp_path), "UV_TOOL_DIR": str(tmp_path / "uv"), "PIPX_HOME": str(tmp_path / "pipx")}
     apart |= {"PIPX_BIN_DIR": str(tmp_path / "bin"), "PIPX_MAN_DIR": str(tmp_path / "man")}
     chosen = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "300"}
