@@ -7,6 +7,7 @@ Then it is exported, and walks them again: as `hf` in the engine `local`, as `gg
 through xllamacpp's server and the engine of `kgwalk ask --engine api`, as `onnx-f32` and `onnx-int8` in the engine
 `onnx`. Counted are the same answers, the same turns, both F1, how many prompts become the very ids that kgwalk makes of
 them, and how far the log-probabilities of the likeliest tokens (with `hf` all logits) are from those in float32.
+Exit status 1 if a form is further from the agent than TOLERANCES allows.
 
 `pip install --no-deps xllamacpp` and `pip install 'kgwalk[onnx]'` into an environment beside; everything is greedy, and
 on one busy core it takes two hours. Seconds are of processor time, so that other work on the machine counts little.
@@ -18,10 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,46 @@ from kgwalk.types import Message
 FREE = ("protocol.constrain=false",)
 LIKELIEST = 10  # tokens whose log-probabilities are compared
 PROMPTS = 20  # prompts whose log-probabilities are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far an exported form may be from its agent. Prompts must be the same ids in every form."""
+
+    same: float  # of the questions, at least so many have the same answers
+    furthest: float  # log-probabilities (hf: logits) are off by at most this
+
+
+# Set after what was measured (docs/guides/export.md), with some room. A form without a line here is not taken.
+TOLERANCES = {
+    "hf": Tolerance(0.99, 0.0001),
+    "gguf-f16": Tolerance(0.99, 0.05),
+    "gguf-q8_0": Tolerance(0.98, 1.0),
+    "onnx-f32": Tolerance(0.99, 0.001),
+    "onnx-int8": Tolerance(0.98, 1.0),
+}
+
+
+def shortfalls(name: str, measured: dict[str, Any]) -> list[str]:
+    """What is wrong with a form by its tolerance, a sentence each.
+
+    >>> shortfalls("gguf-q8_0", {"questions": 250, "same_answers": 244, "prompts": 250, "same_ids": 250,
+    ...                          "furthest_logprob": 0.52})
+    ['gguf-q8_0: 244 of 250 questions have the same answers; it takes 98%']
+    """
+    allowed, questions, wrong = TOLERANCES[name], measured["questions"], []
+    if questions < measured["prompts"]:
+        wrong.append(f"{questions} of {measured['prompts']} questions were walked")
+    if measured["same_answers"] < allowed.same * questions:
+        wrong.append(
+            f"{measured['same_answers']} of {questions} questions have the same answers; it takes {allowed.same:.0%}"
+        )
+    if measured["same_ids"] < measured["prompts"]:
+        wrong.append(f"{measured['same_ids']} of {measured['prompts']} prompts are the same ids; all must be")
+    off = measured.get("furthest_logprob", measured.get("furthest_logit"))
+    if not off <= allowed.furthest:  # NaN too
+        wrong.append(f"off by {off}; at most {allowed.furthest} is allowed")
+    return [f"{name}: {one}" for one in wrong]
 
 
 def walked(
@@ -171,7 +214,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=250)
     parser.add_argument("--agent", default="shipped")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "kgwalk-export")
-    parser.add_argument("--only", nargs="*", default=["hf", "gguf-f16", "gguf-q8_0", "onnx-f32", "onnx-int8"])
+    parser.add_argument("--only", nargs="*", default=list(TOLERANCES), choices=list(TOLERANCES))
     asked = parser.parse_args()
     agent = agent_at(asked.agent)
     recipe = str(agent.card["recipe"])
@@ -199,6 +242,10 @@ def main() -> None:
         report[name] = compared(free, after) | beside | {"megabytes": round(size / 1e6, 1)}
         print(name, json.dumps(report[name]), flush=True)
     print(json.dumps(report, indent=2))
+    wrong = [one for name, measured in report.items() for one in shortfalls(name, measured)]
+    for one in wrong:
+        print(one, file=sys.stderr)
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from kgwalk.cli.main import main
 SCRIPT = Path(sys.executable).with_name("kgwalk")
 # As on a plain wide terminal, whatever runs the tests: some settings make typer colour and wrap its messages.
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")}
-# no test depends on the agent that comes with kgwalk
-ENVIRONMENT |= {"COLUMNS": "200", "TERM": "dumb", "KGWALK_AGENT": "none"}
+# no test depends on the agent that comes with kgwalk, or on a .env of the folder where it runs
+ENVIRONMENT |= {"COLUMNS": "200", "TERM": "dumb", "KGWALK_AGENT": "none", "KGWALK_ENV_FILE": "none"}
 ENVIRONMENT.pop("KGWALK_API_KEY", None)
 
 

@@ -29,6 +29,8 @@ gc.disable()  # until all is imported and collected: see pytest_runtestloop
 
 # No test depends on the agent that comes with kgwalk, or on there being one.
 os.environ["KGWALK_AGENT"] = "none"
+# Nor on a .env of the folder where the tests are run.
+os.environ["KGWALK_ENV_FILE"] = "none"
 
 FILMS = [
     ("Big", "starred_actors", "Tom Hanks"),
@@ -123,6 +125,27 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """Commands as processes that need not import torch: one process that has imported it serves all tests."""
     with Forks(tmp_path_factory.mktemp("forks")) as made:
         yield made
+
+
+# CI sets NO_SKIPS for targets such as `make test-clients`, which install what their tests need: a skipped test there is
+# one that nobody would miss.
+
+
+def failed_if_skipped(report: Any) -> Any:
+    if "NO_SKIPS" in os.environ and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"NO_SKIPS is set, and this was skipped: {report.longrepr[2]}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    return failed_if_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    return failed_if_skipped((yield))
 
 
 # With `pytest -n`, a test process takes a whole file at a time: what a file's tests share is made once. Files that

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import kgwalk
+from conftest import failed_if_skipped
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "kgwalk"
@@ -182,3 +183,21 @@ def test_the_house_is_of_a_size_to_live_in() -> None:
     assert found["duplicate_classes"] == {}
     assert found["readme_lines"] <= 150
     assert found["readme_bytes"] <= 9 * 1024
+
+
+def test_where_nothing_may_be_skipped_a_skip_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test-clients` and its like, with CI=true: what their tests need was installed for them."""
+    report = pytest.CollectReport("test_mcp.py", "skipped", ("test_mcp.py", 19, "Skipped: needs the MCP SDK"), [])
+    monkeypatch.delenv("NO_SKIPS", raising=False)
+    assert failed_if_skipped(report).skipped
+    monkeypatch.setenv("NO_SKIPS", "1")
+    assert failed_if_skipped(report).failed
+    assert str(report.longrepr).endswith("Skipped: needs the MCP SDK")
+
+
+@pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="the source archive has no .ci")
+def test_what_ci_runs_in_environments_of_their_own_may_not_be_skipped() -> None:
+    [listed] = re.findall(r"^for suite in (.*);", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    recipes = re.split(r"^(?=[\w-]+:)", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    asked = {recipe.partition(":")[0] for recipe in recipes if re.search(r"\$\(ALONE\).* -m pytest", recipe)}
+    assert {"test-clients", "test-deploy", "docs"} <= set(listed.split()) <= asked

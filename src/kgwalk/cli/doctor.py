@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import typer
 
 from kgwalk import __version__
-from kgwalk.config.runtime import cores, host_free, most_threads, visible
+from kgwalk.config.runtime import FILE_VARIABLE, cores, host_free, most_threads, taken, visible
 from kgwalk.types import KgwalkError
 
 EXAMPLES = ("kgwalk doctor", "kgwalk doctor --full", "kgwalk doctor --json", "kgwalk doctor --port 9000")
@@ -54,7 +54,10 @@ EXTRAS = {
     "verl": "GRPO on verl, in an environment of its own",
 }
 # Variables that kgwalk or a library below it goes by; those of kgwalk by name, to find one that is misspelt.
-OWN = [f"KGWALK_{name}" for name in ("CACHE", "AGENT", "API_KEY", "GPU_SHARE", "WEB_RATE", "WEB_DAYS", "LOG_QUESTIONS")]
+OWN = [
+    f"KGWALK_{name}"
+    for name in ("CACHE", "AGENT", "API_KEY", "GPU_SHARE", "WEB_RATE", "WEB_DAYS", "LOG_QUESTIONS", "ENV_FILE")
+]
 OWN += [f"KGWALK_{name}" for name in ("BING_KEY", "BING_URL", "BRAVE_URL", "SEARXNG_URL", "TAVILY_URL")]
 OTHERS = r"(OPENAI|HF|HUGGINGFACE|NEO4J|OTEL|OMP|CUDA|PROMETHEUS|BRAVE|TAVILY|WANDB)_\w+"
 OTHERS += r"|(https?|all|no)_proxy|XDG_CACHE_HOME"
@@ -441,7 +444,8 @@ def _variables(environment: Mapping[str, str]) -> Iterator[HealthCheck]:
             said = f"no setting of kgwalk; there are {', '.join(OWN)}"
             yield HealthCheck(name, "warning", said, f"unset {name}")
         elif name in OWN or re.fullmatch(OTHERS, name, re.IGNORECASE):
-            yield HealthCheck(name, "ok", shown(name, value))
+            whence = f", from {environment.get(FILE_VARIABLE) or '.env'}" if name in taken else ""
+            yield HealthCheck(name, "ok", shown(name, value) + whence)
 
 
 def shown(name: str, value: str) -> str:

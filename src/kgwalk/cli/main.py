@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kgwalk import __version__
-from kgwalk.config.runtime import log_visibly, set_thread_count, visible
+from kgwalk.config.runtime import log_visibly, set_thread_count, take_env_file, visible
 from kgwalk.types import KgwalkError
 
 # Each is a module here: a group has `app`; a command has a function of its name, and EXAMPLES for the end of its help.
@@ -114,6 +114,8 @@ def _options(
 
 def main() -> None:
     """The console script. A KgwalkError becomes a message for a person; anything else is our bug, with a traceback."""
+    for note in take_env_file(os.environ):
+        print(visible(note), file=sys.stderr)
     set_thread_count()
     log_visibly()
     try:
