@@ -225,7 +225,7 @@ def test_a_node_that_is_asked_for_by_two_of_its_names_answers_to_both(graph: Cyp
     graph.fetch_neighbors(both, "LIVED_IN", out=False)
     graph.fetch_some(both, [("is_a", True), ("LIVED_IN", False)], 5)
     for name in both:
-        assert graph.relations(name, out=False) == ["LIVED_IN"]
+        assert "LIVED_IN" in graph.relations(name, out=False)  # the bare name is a value of `city`, too
         assert graph.neighbors(name, "LIVED_IN", out=False).names == ["Tom Hanks"]
         assert graph.neighbors(name, "is_a").names == ["City"]
 
