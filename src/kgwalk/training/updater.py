@@ -146,7 +146,7 @@ class Updater:
         if shards.root is None:
             scorer = TokenScorer(model.trained, probe=False)  # the whole model may be too large for the device
             model.cut(scorer)
-            with torch.no_grad(), self._precision():
+            with torch.no_grad(), self._own_precision():
                 scorer(self._blank)  # the first pass fixes what learns, and must not be one with the adapter off
                 with shards.whole_root():
                     scorer.probe()
