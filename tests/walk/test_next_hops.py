@@ -98,6 +98,17 @@ def test_what_leads_to_numbers_and_dates(site: StoredGraph) -> None:
     assert table.to_measured[hop(table, "^lead")] == 2  # ^lead/^meant_for/arrived
 
 
+def test_the_shortest_path_is_known_without_opening_any(site: StoredGraph) -> None:
+    hops = next_hops(site, str)
+    assert hops is not None
+    here = hops.starts(site, ["Hall Roof"])
+    assert told(hops.table, here) == ["^before", "^meant_for", "^needs", "before", "is_a", "lead", "needs"]
+    assert hops.table.shortest(here, False) == len("is_a")
+    assert hops.table.shortest(here, True) == len("is_a/^is_a/price")  # any class, anything of it
+    assert hops.table.shortest((hop(hops.table, "lead"),), True) == len("lead/^lead/is_a/^is_a/price")
+    assert hops.table.shortest((), False) == module.NEVER
+
+
 def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:
     """`price` of a price with a currency is ordered by its amount."""
     facts = [("Desk", "price", "p1"), ("p1", "amount", "40"), ("p1", "currency", "EUR"), ("Desk", "made_in", "Oslo")]

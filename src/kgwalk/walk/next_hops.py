@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -58,6 +59,38 @@ class HopTable:
     measured: tuple[bool, ...]
     to_measured: tuple[int, ...]
     dated: tuple[bool, ...]  # of relations: whether a fact has a date
+
+    def shortest(self, here: Hops, measured: bool) -> int:
+        """The fewest bytes of a path that begins with one of these hops; of one that ends at a number or date."""
+        key = here, measured
+        if key not in self._known:
+            bytes_of = self._to_measured_bytes if measured else self._bytes
+            self._known[key] = min((bytes_of[hop] for hop in here if self.simple[hop // 2]), default=NEVER)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Hops, bool], int]:
+        return {}
+
+    @cached_property
+    def _bytes(self) -> list[int]:
+        """Of each hop, as a path writes it."""
+        return [len(name.encode("utf-8", "surrogatepass")) + back for name in self.names for back in (0, 1)]
+
+    @cached_property
+    def _to_measured_bytes(self) -> list[int]:
+        """Of the shortest path from each hop to a number or date, itself included; the slash before each other step."""
+        found = [count if end else NEVER for count, end in zip(self._bytes, self.measured, strict=True)]
+        while True:
+            least = [
+                own
+                if end
+                else min(own + 1 + min((found[one] for one in after if self.simple[one // 2]), default=NEVER), NEVER)
+                for own, end, after in zip(self._bytes, self.measured, self.after, strict=True)
+            ]
+            if least == found:
+                return found
+            found = least
 
     def __hash__(self) -> int:
         return self._hash

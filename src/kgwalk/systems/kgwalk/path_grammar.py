@@ -18,7 +18,6 @@ from kgwalk.walk.next_hops import Hops, HopTable
 from kgwalk.walk.paths import SIGNS, is_simple
 from kgwalk.walk.tagged_text import quote
 
-LEAST = 3  # bytes from a step to the end of its call: a name, a quote, a bracket
 MOST_STEPS = 5  # of a path: what people ask takes 3 at most, and two more through nodes that join or hold values
 
 
@@ -76,16 +75,17 @@ def any_path(
     """
     end = simple_then or then
     key = ("path", forms.simple, end, single, inside, dated)
+    least = 1 + end.least  # a name has a byte
 
     def hop() -> GrammarRule:
-        again = [literal(sign, loop(key, hop, LEAST)) for sign in "/|"]
+        again = [literal(sign, loop(key, hop, least)) for sign in "/|"]
         after = end if single else either(end, *again, literal("+", either(end, *again)))
         name = one_of(forms.simple, either(after, literal("@", any_date(after))) if dated else after)
         if single or inside:
             return either(name, literal("^", name))
         return either(name, literal("^", name), literal("(", any_path(forms, literal(")", after), dated, inside=True)))
 
-    options = [loop(key, hop, LEAST)] if forms.simple else []
+    options = [loop(key, hop, least)] if forms.simple else []
     if inside:
         return either(*options)
     if odd := forms.raw if raw else forms.odd:
@@ -154,6 +154,11 @@ class Walkable(NamedTuple):
         """
         return self._replace(start=tuple(sorted(hop ^ 1 for hop in self.start)), steps=1).rules()
 
+    @property
+    def _behind(self) -> int:
+        """The fewest bytes after a path."""
+        return min(self.then.least, (self.simple_then or self.then).least)
+
     def _fits(self, hop: int, left: int) -> bool:
         """Whether a path can have it beside others, and get to where it ends in the steps that are left."""
         return self.hops.simple[hop // 2] and (not self.numbers or self.hops.to_measured[hop] < left)
@@ -177,7 +182,8 @@ class Walkable(NamedTuple):
 
     def _next(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
         """The next step, one of those that there are here, where so many are `left`; inside a bracket or in none."""
-        least = LEAST + (bracket is not None)
+        # Behind a bracket a path may go on to a number from another of its alternatives.
+        least = self.hops.shortest(here, self.numbers and bracket is None) + self._behind + (bracket is not None)
         return loop(("step", self, here, left, bracket), lambda: self._step(here, left, bracket), least)
 
     def _step(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
@@ -210,7 +216,8 @@ class Walkable(NamedTuple):
             options.append(literal("/", self._next(after, left, bracket)))
         if bracket is not None:
             key = "alternative", self, after, ends, left, bracket
-            options.append(loop(key, lambda: self._beside(bracket.with_one(after, left, ends)), LEAST))
+            beside = 1 + self._behind  # the bracket, and what follows a path
+            options.append(loop(key, lambda: self._beside(bracket.with_one(after, left, ends)), beside))
         elif ends:
             options.append(literal("|", self._next(self.start, self.steps, None)))
         return either(*options, literal("+", either(*options))) if again else either(*options)
