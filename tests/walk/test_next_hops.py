@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,8 @@ from conftest import memory_folder, store_of, temporary_store
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.grammar import END, NOTHING, STOPPED, Automaton, Grammar
+from kgwalk.llm.grammar import END, NOTHING, STOPPED, Automaton, Grammar, GrammarRule
+from kgwalk.systems.kgwalk.path_grammar import Walkable
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question
 from kgwalk.walk import next_hops as module
@@ -295,3 +297,28 @@ def test_there_is_always_room_for_an_ending() -> None:
         for need, allowed in rooms(grammar, calls):
             assert need < 60
             assert allowed > 0
+
+
+def test_few_steps_are_opened_to_find_an_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four layers with forty relations from each to the next, numbers behind the last: 64,000 ways to them."""
+    facts = [
+        (f"{layer} {place}", f"{relation}{'x' * relation} of {layer}", f"{layer + 1} {place % 3}")
+        for layer in range(3)
+        for relation in range(40)
+        for place in range(3)
+    ]
+    opened = []
+    step = Walkable._step
+
+    def counted(self: Walkable, *given: Any) -> GrammarRule:
+        opened.append(given)
+        return step(self, *given)
+
+    monkeypatch.setattr(Walkable, "_step", counted)
+    with temporary_store([*facts, *((f"3 {place}", "price", "7") for place in range(3))]) as graph:
+        protocol = Kgwalk(language="full", thoughts=False)
+        walk = protocol.begin(Task(Question("q", "?", ["0 0"], []), ["0 0"], kinds=[]), Environment(graph), len)
+        grammar = walk.grammar(answer=False)
+        assert grammar is not None
+        assert all(need < 120 for need, _ in rooms(grammar, ['argmax($1, "0 of 0/0 of 1/0 of 2/price']))
+    assert len(opened) < 100  # each once, and hardly any more; a search by bytes alone opens 137
