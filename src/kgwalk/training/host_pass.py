@@ -21,10 +21,9 @@ from kgwalk.training.logprobs import TokenScorer, TokenScores
 from kgwalk.training.microbatch import Batch, collate, plain_of
 from kgwalk.training.probes import (
     ScoresAndGradients,
-    is_rounding,
+    compiled_alike,
     new_adapter,
     probe_sequences,
-    relative_difference,
     weighed_gradients,
 )
 
@@ -82,14 +81,8 @@ class HostPass:
                 expected = self._probed(scorer)
                 self._layers = layers
                 found = self._probed(scorer)
-            between = relative_difference(found, expected)
-            if is_rounding(between, torch.bfloat16 if self.half else torch.float32):
+            if compiled_alike([found], [expected], torch.bfloat16 if self.half else torch.float32):
                 return layers
-            log.warning(
-                "compiled, this model computes something else, by %.2g of its log-probabilities and %.2g of their "
-                "gradients; its layers are run as written",
-                *between,
-            )
         except Exception as error:  # noqa: BLE001 - whatever the compiler raises, the pass works without it
             log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
         return []

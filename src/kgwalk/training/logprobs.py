@@ -26,11 +26,10 @@ from kgwalk.llm.torch_engine.sampling import widen_head
 from kgwalk.training import fused
 from kgwalk.training.microbatch import Batch, Head, computed_in, inputs_of, parts_of, plain_of
 from kgwalk.training.probes import (
+    compiled_alike,
     head_is_last,
-    is_rounding,
     new_adapter,
     probe_gradients,
-    relative_difference,
     takes_trees,
 )
 from kgwalk.types import KgwalkError
@@ -103,14 +102,8 @@ class TokenScorer(torch.nn.Module):
                 torch.autocast(kind, enabled=not self.joined and torch.is_autocast_enabled(kind)),
             ):
                 found = [probe_gradients(self.model, self._logprobs, rows) for rows in PROBED]
-            between = [relative_difference(*pair) for pair in zip(found, expected, strict=True)]
-            if all(is_rounding(one, dtype) for one in between):
+            if compiled_alike(found, expected, dtype):
                 return True
-            log.warning(
-                "compiled, this model computes something else, by %.2g of its log-probabilities and %.2g of their "
-                "gradients; its layers are run as written",
-                *(max(each) for each in zip(*between, strict=True)),
-            )
         except Exception as error:  # noqa: BLE001 - whatever the compiler raises, the pass works without it
             log.warning("this model cannot be compiled (%s); its layers are run as written", str(error).split("\n")[0])
         self.quick, self.joined, self._scored = False, False, logprob_and_entropy

@@ -16,7 +16,7 @@ import logging
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,21 @@ def is_rounding(between: tuple[float, float], dtype: torch.dtype) -> bool:
     """
     half = dtype in (torch.bfloat16, torch.float16)
     return all(value <= most for value, most in zip(between, (0.02, 0.2) if half else (1e-3, 1e-3), strict=True))
+
+
+def compiled_alike(
+    found: Sequence[ScoresAndGradients], expected: Sequence[ScoresAndGradients], dtype: torch.dtype
+) -> bool:
+    """Whether a compiled model computes what it did before; says so where it does not."""
+    between = [relative_difference(*pair) for pair in zip(found, expected, strict=True)]
+    if all(is_rounding(one, dtype) for one in between):
+        return True
+    log.warning(
+        "compiled, this model computes something else, by %.2g of its log-probabilities and %.2g of their "
+        "gradients; its layers are run as written",
+        *(max(each) for each in zip(*between, strict=True)),
+    )
+    return False
 
 
 @contextmanager
