@@ -252,10 +252,12 @@ def _apoc_row(source: Source, graph: PropertyGraph, header: TableRow) -> Callabl
 
 
 def _listed(text: str) -> Iterator[str]:
-    """The values of a cell: of an array, which is a JSON list, its parts.
+    """The values of a cell: of an array, which is a JSON list, its parts. `null` is none; "null" in a list is a text.
 
     >>> list(_listed('["a",2]')), list(_listed("[sic]")), list(_listed(""))
     (['a', '2'], ['[sic]'], [])
+    >>> list(_listed('["null",null]')), list(_listed("null"))
+    (['null'], [])
     """
     value: Any = None
     if text.startswith("["):
@@ -263,8 +265,8 @@ def _listed(text: str) -> Iterator[str]:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:
             value = None
-    parts = value if isinstance(value, list) else [text]
+    parts = value if isinstance(value, list) else [None if text == "null" else text]
     for part in parts:
-        said = part if isinstance(part, str) else orjson.dumps(part).decode()
-        if said and not said.isspace() and said != "null":
+        said = part if isinstance(part, str) else "" if part is None else orjson.dumps(part).decode()
+        if said and not said.isspace():
             yield said
