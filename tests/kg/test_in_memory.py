@@ -14,7 +14,7 @@ from pathlib import Path
 import networkx
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kgwalk
@@ -254,6 +254,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
 
 
 @given(st.sets(st.tuples(names, names, names), min_size=1, max_size=6))
+@example({("0", "#REF!", "NaT")})
 @settings(max_examples=8, deadline=None)
 def test_any_names_are_kept(rows: set[tuple[str, str, str]]) -> None:
     columns = dict(zip(("head", "relation", "tail"), map(list, zip(*rows, strict=True)), strict=True))

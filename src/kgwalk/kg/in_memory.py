@@ -143,10 +143,14 @@ def _tuples(rows: Iterable[Any], source: Source) -> Iterator[Block]:
 
 
 def _text(value: Any) -> str:
-    """A value as the text of a name; "" for none at all."""
+    """A value as the text of a name; "" for none at all. A text is itself: what says in a sheet that a formula failed,
+    or in pandas that something is missing, is a name here.
+    """
+    if isinstance(value, str):
+        return value
     if isinstance(value, float) and math.isnan(value):
         return ""
-    missing = not isinstance(value, str) and str(value) in ("NaT", "<NA>")  # of pandas; a text may say that too
+    missing = str(value) in ("NaT", "<NA>")
     return "" if missing else value_text(value)
 
 
