@@ -105,10 +105,10 @@ def test_the_shortest_path_is_known_without_opening_any(site: StoredGraph) -> No
     assert hops is not None
     here = hops.starts(site, ["Hall Roof"])
     assert told(hops.table, here) == ["^before", "^meant_for", "^needs", "before", "is_a", "lead", "needs"]
-    assert hops.table.shortest(here, False) == len("is_a")
-    assert hops.table.shortest(here, True) == len("is_a/^is_a/price")  # any class, anything of it
-    assert hops.table.shortest((hop(hops.table, "lead"),), True) == len("lead/^lead/is_a/^is_a/price")
-    assert hops.table.shortest((), False) == module.NEVER
+    assert hops.table.fewest_bytes(here, False) == len("is_a")
+    assert hops.table.fewest_bytes(here, True) == len("is_a/^is_a/price")  # any class, anything of it
+    assert hops.table.fewest_bytes((hop(hops.table, "lead"),), True) == len("lead/^lead/is_a/^is_a/price")
+    assert hops.table.fewest_bytes((), False) == module.NEVER
 
 
 def test_a_number_may_lie_in_a_node_that_only_holds_it() -> None:

@@ -160,7 +160,7 @@ class Updater:
         """
         self.most = tokens = tokens if self.on_gpu else min(tokens, CACHED)
         if self.model.settings.checkpoint_activations == "auto" and not self.model.checkpointing:
-            with self._host_pass(), self._precision():
+            with self._weights_in_place(), self._precision():
                 fit = tokens_that_fit(self.scorer, self.model.device)
             self._settle()
             fit = min(self.processes.gathered([fit]))  # the least of all processes: they must decide alike
@@ -204,7 +204,7 @@ class Updater:
     def score(self, batch: Batch, *, entropy: bool = False) -> TokenScores:
         """Log-probabilities of the marked tokens as the model is now, dropout off."""
         self.model.module.eval()
-        with self._host_pass(), self._precision(), self.clock.device("update"):
+        with self._weights_in_place(), self._precision(), self.clock.device("update"):
             scores: TokenScores = self.scorer(batch.to(self.model.device), entropy=entropy)
         self._settle()
         return scores
@@ -218,7 +218,7 @@ class Updater:
         gradients are there: it reads the loss and the norm, since the weights must not change if either is bad.
         """
         with self.clock.device("update"), _threads(self.threads) if self.threads else contextlib.nullcontext():
-            with self._host_pass():
+            with self._weights_in_place():
                 total, tally = self._gradients(batches, loss_of, entropy)
             self._sum_gradients()
             # `foreach` handles all weights at once on a GPU. A norm that is not finite is caught below.
@@ -271,7 +271,7 @@ class Updater:
         """The type that passes run in: bfloat16 in the `host_pass` of a half, else the model's own."""
         return self.host_pass.precision() if self.host_pass is not None else self._own_precision()
 
-    def _host_pass(self) -> contextlib.AbstractContextManager[Any]:
+    def _weights_in_place(self) -> contextlib.AbstractContextManager[Any]:
         """Around forward and backward passes: the weights and layers that a CPU computes with."""
         return self.host_pass.inside() if self.host_pass is not None else contextlib.nullcontext()
 

@@ -60,7 +60,7 @@ class HopTable:
     to_measured: tuple[int, ...]
     dated: tuple[bool, ...]  # of relations: whether a fact has a date
 
-    def shortest(self, here: Hops, measured: bool) -> int:
+    def fewest_bytes(self, here: Hops, measured: bool) -> int:
         """The fewest bytes of a path that begins with one of these hops; of one that ends at a number or date."""
         key = here, measured
         if key not in self._known:

@@ -183,7 +183,7 @@ class Walkable(NamedTuple):
     def _next(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
         """The next step, one of those that there are here, where so many are `left`; inside a bracket or in none."""
         # Behind a bracket a path may go on to a number from another of its alternatives.
-        least = self.hops.shortest(here, self.numbers and bracket is None) + self._behind + (bracket is not None)
+        least = self.hops.fewest_bytes(here, self.numbers and bracket is None) + self._behind + (bracket is not None)
         return loop(("step", self, here, left, bracket), lambda: self._step(here, left, bracket), least)
 
     def _step(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
