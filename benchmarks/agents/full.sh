@@ -2,6 +2,7 @@
 # The course of the agents that come with kgwalk, in the full walking language, for three sizes of model.
 #
 #     sh benchmarks/agents/full.sh WORK demos               # demonstrations, on all processors (JOBS at a time)
+#     HELD="birds chess" sh benchmarks/agents/full.sh WORK demos    # the same without these lessons, to measure on them
 #     sh benchmarks/agents/full.sh WORK mix                 # shuffle what is there into one course; demos does it too
 #     sh benchmarks/agents/full.sh WORK sft 135m            # learn from them, on one GPU
 #     MIX=mix-part MINUTES=6 sh benchmarks/agents/full.sh WORK sft 0.5b
@@ -46,7 +47,10 @@ one() {  # lesson-NAME:VARIANTS, worlds-N:GRAPHS, set-NAME:LIMIT or made-NAME:CO
 make_demos() {
     parts="set-metaqa:3000 set-pq-2h:800 set-pq-3h:2500 set-wc2014:1800 set-webqsp-fbpool:9000 set-cwq-fbpool:9000 set-timequestions:9000
         set-world:9000 made-world:1800 made-metaqa:900 made-pq-3h:600 made-wc2014:900 made-cwq-fbpool:3000 made-timequestions:1200"
-    for lesson in benchmarks/lessons/*/lesson.toml; do parts="$parts lesson-$(basename "$(dirname "$lesson")"):${VARIANTS:-5}"; done
+    for lesson in benchmarks/lessons/*/lesson.toml; do
+        lesson=$(basename "$(dirname "$lesson")")
+        case " ${HELD:-} " in *" $lesson "*) ;; *) parts="$parts lesson-$lesson:${VARIANTS:-5}" ;; esac
+    done
     for shard in $(seq 1 "$shards"); do parts="$parts worlds-$shard:${WORLDS:-30}"; done
     printf '%s\n' $parts | xargs -P "$jobs" -n 1 sh "$0" "$work" one
 }
@@ -59,8 +63,8 @@ from pathlib import Path
 # How often each file comes; a share of one is its first lines, drawn anew. Last the sort of a file, for what is not named.
 WHOLE = {"set-cwq-fbpool": 2, "set-webqsp-fbpool": 3, "set-timequestions": 2, "set-world": 2,
          "set-metaqa": 0.5, "set-pq-3h": 0.5, "set-wc2014": 0.5}
-PART = {"set-cwq-fbpool": 1, "set-webqsp-fbpool": 1, "set-timequestions": 1, "set-world": 0.5,
-        "lesson": 0.3, "worlds": 0.2, "made": 0.2, "set": 0.1}
+PART = {"set-cwq-fbpool": 2, "set-webqsp-fbpool": 2, "set-timequestions": 2, "set-world": 0.5,
+        "lesson": 0.4, "worlds": 0.2, "made": 0.2, "set": 0.15}
 out = Path(sys.argv[1])
 for name, shares in {"mix": WHOLE, "mix-part": PART}.items():
     chance, rows = random.Random(0), []
@@ -102,7 +106,8 @@ make_questions() {  # graphs that no demonstration is of, as many as are asked i
 grpo() {  # SIZE
     of_size "$1"
     given="--data world:300 --data $data/webqsp-fbpool --data $data/cwq-fbpool --data $data/timequestions --data $data/metaqa:200 --data $data/pq-3h:200"
-    for made in "$out"/fresh-* "$out"/lesson-*; do [ -d "$made" ] && given="$given --data $made"; done
+    for made in "$out"/fresh-*; do [ -d "$made" ] && given="$given --data $made"; done
+    for lesson in "$out"/lesson-*; do [ -d "$lesson" ] && given="$given --data $lesson:${EACH_LESSON:-150}"; done
     # Questions whose walks differ in reward teach: after imitation most are known, so those are asked again.
     kgwalk train kgwalk --profile 135m --model "${MODEL:-$model}" $learnt $given --stages grpo --start "${START:-$out/$1/adapter}" \
         -o "$out/$1-grpo" --set model.lora_rank=$rank --set model.lora_alpha=$alpha --set 'curriculum.order="variance"' \
@@ -117,5 +122,5 @@ mix) mix ;;
 sft) sft "${3:-}" ;;
 questions) make_questions ;;
 grpo) grpo "${3:-}" ;;
-*) sed -n '2,14p' "$0"; exit 2 ;;
+*) sed -n '2,15p' "$0"; exit 2 ;;
 esac

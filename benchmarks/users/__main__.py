@@ -44,6 +44,9 @@ def main() -> int:
     parser.add_argument("--model", help="a model's name or file (default: that of the agent)")
     parser.add_argument("--engine", default=Asked.engine, help="auto, cpu, local, vllm or api (default: %(default)s)")
     parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the recipe, such as ask.walks=5"
+    )
+    parser.add_argument(
         "--keep",
         type=Path,
         metavar="FOLDER",
@@ -67,7 +70,7 @@ def main() -> int:
             return 0
         if given.check:
             return _check(given.only)
-        who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep)
+        who = Asked(given.recipe, given.agent, given.model, given.engine, given.keep, tuple(given.set))
         names = [name for name in SETS if given.only in (None, name)]
         if given.starts or given.oracle:
             told = _starts if given.starts else _oracle

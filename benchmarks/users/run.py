@@ -55,6 +55,7 @@ class Asked:
     model: str | None = None
     engine: str = "auto"
     keep: Path | None = None  # where the walks are kept, to be read
+    values: tuple[str, ...] = ()  # settings of the recipe in place of its own, `ask.walks=5`
 
     def folder(self, recipe: Recipe) -> str | None:
         """The adapter's folder, if the recipe walks with a model."""
@@ -66,7 +67,7 @@ class Asked:
 @contextmanager
 def opened(who: Asked) -> Iterator[Engine | None]:
     """The model, opened once for all sets; None for a recipe that walks without."""
-    recipe = load_recipe(who.recipe)
+    recipe = load_recipe(who.recipe).with_values(who.values)
     if not needs_engine(recipe):
         yield None
         return
@@ -89,7 +90,7 @@ def run(
     """Every question of the graphs, asked and scored. Nothing is kept on disk unless a folder is given. `engine` is one
     that is open already. `prepare` is given each store before it is asked: `kgwalk fit` puts worked examples beside it.
     """
-    recipe = load_recipe(who.recipe)
+    recipe = load_recipe(who.recipe).with_values(who.values)
     adapter = who.folder(recipe)
     with tempfile.TemporaryDirectory(prefix="kgwalk-users-") as made:
         walks = who.keep or Path(made) / "run"

@@ -75,6 +75,14 @@ class Question:
     aliases: dict[str, list[str]] = field(default_factory=dict)  # of an answer: other names and ids it goes by
     extra: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def needs_topic(self) -> bool:
+        """Whether a walk needs an entity to start from: not if it starts from all of a kind, if its gold program asks
+        for one, or if the graph is known not to say.
+        """
+        known = self.extra.get("kinds") or self.extra.get("program")
+        return not known and self.extra.get("answer_kind") != "none"
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -320,8 +320,9 @@ def test_questions_to_train_on_have_a_topic_and_an_answer(graph: Graph) -> None:
         TrainingSet([good, Question("c", "?", ["Big"], [])], worlds_over(graph))
     # all of a kind is a start, and that the graph does not say is an answer
     films = Question("d", "how many films are there", [], ["3"], extra={"kinds": ["film"]})
-    unsaid = Question("e", "what colour is Big", ["Big"], [], extra={"answer_kind": "none"})
-    assert len(TrainingSet([good, films, unsaid], worlds_over(graph)).questions) == 3
+    longest = Question("f", "which runs longest", [], ["Big"], extra={"program": [["all", "film"], ["argmax", 1, "runtime"]]})
+    unsaid = Question("e", "what colour is it", [], [], extra={"answer_kind": "none"})
+    assert len(TrainingSet([good, films, longest, unsaid], worlds_over(graph)).questions) == 4
 
 
 def test_the_engine_follows_a_model_with_all_weights_trained(graph: Graph, tmp_path: Path) -> None:

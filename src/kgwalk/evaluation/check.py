@@ -175,17 +175,12 @@ def fields(asked: QuestionLine) -> Iterator[Finding]:
     question = asked.question
     if not question.question.strip():
         yield asked.finding("no_text", "`question` is blank")
-    if not _any_name(question.topic_entities) and not _starts_elsewhere(question):
+    if not _any_name(question.topic_entities) and question.needs_topic:
         yield asked.finding("no_topics", "`topic_entities` is empty")
     if not _any_name(question.answers) and question.extra.get("answer_kind") != NO_ANSWER:
         yield asked.finding("no_answers", "`answers` is empty")
     if unused := [name for name in question.aliases if name not in question.answers]:
         yield asked.finding("aliases_unused", f"`aliases` has {quoted(unused)}")
-
-
-def _starts_elsewhere(question: Question) -> bool:
-    """Whether a walk starts from all of a kind, or the question is known to have no answer."""
-    return bool(question.extra.get("kinds")) or question.extra.get("answer_kind") == NO_ANSWER
 
 
 def score(asked: QuestionLine, located: Located | None) -> Iterator[Finding]:

@@ -299,7 +299,7 @@ class TrainingSet:
         if not self.questions:
             raise KgwalkError("there are no questions to train on")
         for question in self.questions:
-            if not question.topic_entities and not question.extra.get("kinds"):
+            if not question.topic_entities and question.needs_topic:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
             if self.answers and not question.answers and question.extra.get("answer_kind") != NONE:
                 raise KgwalkError(
