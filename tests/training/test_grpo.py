@@ -322,7 +322,8 @@ def test_questions_to_train_on_have_a_topic_and_an_answer(graph: Graph) -> None:
     films = Question("d", "how many films are there", [], ["3"], extra={"kinds": ["film"]})
     longest = Question("f", "which runs longest", [], ["Big"], extra={"program": [["all", "film"], ["argmax", 1, "runtime"]]})
     unsaid = Question("e", "what colour is it", [], [], extra={"answer_kind": "none"})
-    assert len(TrainingSet([good, films, longest, unsaid], worlds_over(graph)).questions) == 4
+    nobody = Question("g", "who directed nothing", [], [], extra={"program": [["all", "person"], ["none", 1, "directed"]]})
+    assert len(TrainingSet([good, films, longest, unsaid, nobody], worlds_over(graph)).questions) == 5
 
 
 def test_the_engine_follows_a_model_with_all_weights_trained(graph: Graph, tmp_path: Path) -> None:

@@ -301,7 +301,8 @@ class TrainingSet:
         for question in self.questions:
             if not question.topic_entities and question.needs_topic:
                 raise KgwalkError(f"question {question.id!r} has no topic entity; `kgwalk data check` lists all such")
-            if self.answers and not question.answers and question.extra.get("answer_kind") != NONE:
+            known = question.extra.get("answer_kind") == NONE or question.extra.get("program")  # none may be right
+            if self.answers and not question.answers and not known:
                 raise KgwalkError(
                     f"question {question.id!r} has no answer; `kgwalk data check` lists all such. "
                     "Only rewards that compare with no answer can be trained on it, such as kg-hopper's with --judge"
