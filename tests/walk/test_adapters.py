@@ -26,7 +26,17 @@ from kgwalk.llm.engine import open_engine
 from kgwalk.llm.models import read_adapter
 from kgwalk.types import EngineError, KgwalkError
 from kgwalk.walk.agent import Agent
-from kgwalk.walk.policy import Choice, choose_adapter, place_of, protocol_of, shipped, store_of, walked_as_learnt
+from kgwalk.walk.policy import (
+    AskSettings,
+    Choice,
+    asking_of,
+    choose_adapter,
+    place_of,
+    protocol_of,
+    shipped,
+    store_of,
+    walked_as_learnt,
+)
 from kgwalk.walk.starts import NoTopic
 from training_helpers import tiny_adapter
 
@@ -100,8 +110,13 @@ def test_an_agent_is_asked_in_the_language_that_it_learnt(films: Path, tiny: Pat
     (beside / "kgwalk.json").write_text(json.dumps(card))
     walked = protocol_of(walked_as_learnt(KGWALK, beside))
     assert (walked.language, walked.documented, walked.turns) == ("full", False, 8)  # type: ignore[attr-defined]
+    card["ask"] = {"walks": 3, "unsure": 0.7}
+    (beside / "kgwalk.json").write_text(json.dumps(card))
     with Agent(load_graph(films), engine=None).opened(engine="local") as agent:
         assert agent.protocol == walked
+        assert agent.asking == AskSettings(walks=3, unsure=0.7)
+    assert asking_of(walked_as_learnt(KGWALK.with_values(["ask.walks=1"]), beside)) == AskSettings(1, 0.7)
+    assert asking_of(walked_as_learnt(KGWALK, None)) == AskSettings()
     assert protocol_of(walked_as_learnt(KGWALK, None)).language == "core"  # type: ignore[attr-defined]
     kg_r1 = load_recipe("kg-r1")
     assert walked_as_learnt(kg_r1, beside) is kg_r1

@@ -331,10 +331,12 @@ def card_folder(adapter: str | Path | None, model: str | Path | None = None) -> 
     return place if (place / CARD).is_file() else None
 
 
-def learnt_in(folder: Path | None) -> Mapping[str, Any]:
-    """The values of its protocol that an agent was trained with, by its kgwalk.json; none where it does not say."""
+def learnt_in(folder: Path | None, section: str = "protocol") -> Mapping[str, Any]:
+    """The values of its protocol that an agent was trained with, by its kgwalk.json, or of another section of a recipe:
+    `ask` has what pays for this agent. None where it does not say.
+    """
     card = _json(folder / CARD) if folder is not None and (folder / CARD).is_file() else {}
-    learnt = card.get("protocol")
+    learnt = card.get(section)
     return learnt if isinstance(learnt, dict) else {}
 
 

@@ -203,7 +203,8 @@ class Agent:
         self.engine = self._opened = open_engine(engine, model, **options)
         own = model if runs_here(engine) else None
         self.choice, self.confidence = chosen, read_confidence(card_folder(chosen.folder, own))
-        self.protocol = protocol_of(walked_as_learnt(self.recipe, chosen.folder, own))
+        walked = walked_as_learnt(self.recipe, chosen.folder, own)
+        self.protocol, self.asking = protocol_of(walked), asking_of(walked)
         self._rank(chosen.folder, model)
         return self
 

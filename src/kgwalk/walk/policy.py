@@ -229,9 +229,9 @@ def _policy_kind(recipe: Recipe) -> type[Any] | None:
 
 
 def walked_as_learnt(recipe: Recipe, adapter: str | Path | None, model: str | Path | None = None) -> Recipe:
-    """The recipe with the adapter's own protocol values where the recipe has none: an agent that learnt the full
-    language is asked in it without being told. What the recipe says itself stays. Without an adapter they are those of
-    the model, which may be an agent itself (`kgwalk export`).
+    """The recipe with the adapter's own values of [protocol] and [ask] where the recipe has none: an agent that learnt
+    the full language is asked in it without being told, and walks again where that was found to pay. What the recipe
+    says itself stays. Without an adapter they are those of the model, which may be an agent itself (`kgwalk export`).
     """
     folder = card_folder(adapter, model)
     if folder is None or "protocol" not in recipe.sections or not (adapter is None or is_adapter(folder)):
@@ -240,7 +240,10 @@ def walked_as_learnt(recipe: Recipe, adapter: str | Path | None, model: str | Pa
     own = recipe.section("protocol")
     if not learnt or learnt.get("name") != own.get("name"):
         return recipe
-    return Recipe(recipe.name, {**recipe.sections, "protocol": {**learnt, **own}}, recipe.about)
+    sections = {**recipe.sections, "protocol": {**learnt, **own}}
+    if asking := {**learnt_in(folder, "ask"), **recipe.section("ask")}:
+        sections["ask"] = asking
+    return Recipe(recipe.name, sections, recipe.about)
 
 
 def protocol_of(recipe: Recipe) -> Protocol:

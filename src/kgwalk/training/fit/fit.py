@@ -158,7 +158,8 @@ def fit(
     if begin is not None:
         if not learns and start is None:
             begin = found_beside(store, chosen) or begin
-        chosen = walked_as_learnt(chosen.with_values([*as_wide(begin), *values]), begin)
+        # One walk of each question: what begins has a confidence to choose among several by, what is made has none.
+        chosen = walked_as_learnt(chosen.with_values([*as_wide(begin), "ask.walks=1", *values]), begin)
     if not learns and not protocol_of(chosen).shows_examples:
         chosen = chosen.with_values([f"protocol.examples={SHOWN}"])
     minutes_of, questions_of = (MINUTES, QUESTIONS) if learns else ({kind: EXAMPLE_MINUTES}, {kind: EXAMPLE_QUESTIONS})
