@@ -414,6 +414,7 @@ def test_closing_ends_what_is_under_way_and_what_comes_later() -> None:
         with pytest.raises(EngineError, match="the engine is closed"):
             await engine.generate(ask(prompt(20)))
         await engine.close()
+        assert not engine._batcher.model.cache.keys  # its memory is another's, though somebody may hold the engine
 
     asyncio.run(scenario())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import sys
 import types
 from collections.abc import AsyncIterator
@@ -25,25 +26,36 @@ def test_without_vllm_it_is_said_what_to_install() -> None:
         open_engine("vllm", "anything")
 
 
+def loop_here() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class StandIn:
     """vLLM's AsyncLLMEngine, as far as it is used here: says what `script` makes of a prompt's ids."""
 
-    def __init__(self, arguments: SimpleNamespace) -> None:
-        self.arguments, self.asked = arguments, []
+    def __init__(self, arguments: SimpleNamespace, usage_context: str) -> None:
+        self.arguments, self.usage, self.asked = arguments, usage_context, []
+        self.began_in = loop_here()  # vLLM's tasks belong to the loop that runs when it starts, if one does
+        self.ended_in: list[Any] = []
         self.model_config = SimpleNamespace(max_model_len=getattr(arguments, "max_model_len", 256))
         self.down = False
         self.script: Any = lambda ids: ([], "stop")
 
-    from_engine_args = classmethod(lambda cls, arguments: cls(arguments))
+    from_engine_args = classmethod(lambda cls, arguments, usage_context: cls(arguments, usage_context))
 
     async def generate(self, prompt: Any, parameters: Any, name: str, lora_request: Any) -> AsyncIterator[Any]:
         self.asked.append((prompt, parameters, name, lora_request))
+        self.loop = loop_here()
         await asyncio.sleep(0)
         ids, finish = self.script(prompt["prompt_token_ids"])
         tables = [{number: SimpleNamespace(logprob=-number / 1000)} for number in ids]
         yield SimpleNamespace(outputs=[SimpleNamespace(token_ids=ids, logprobs=tables, finish_reason=finish)])
 
     def shutdown(self) -> None:
+        self.ended_in.append(loop_here())
         self.down = True
 
 
@@ -60,8 +72,13 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     vllm.AsyncLLMEngine = StandIn
     kinds: Any = types.ModuleType("vllm.sampling_params")
     kinds.RequestOutputKind = SimpleNamespace(FINAL_ONLY="final")
-    for name, module in (("vllm", vllm), ("vllm.sampling_params", kinds)):
+    usage: Any = types.ModuleType("vllm.usage.usage_lib")
+    usage.UsageContext = SimpleNamespace(LLM_CLASS="LLM_CLASS")
+    parents = {"vllm.usage": types.ModuleType("vllm.usage")}
+    for name, module in {"vllm": vllm, "vllm.sampling_params": kinds, **parents, "vllm.usage.usage_lib": usage}.items():
         monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("VLLM_LOGGING_STREAM", "")  # so that it is as it was after the test
+    monkeypatch.delenv("VLLM_LOGGING_STREAM")
     made: Any = open_engine("vllm", str(save_tiny(tmp_path / "model")), context=128, gpu_memory_utilization=0.5)
     yield made
     asyncio.run(made.close())
@@ -77,6 +94,8 @@ def test_tokens_go_in_and_come_out(engine: Any) -> None:
     assert (engine.exact, engine.context) == (True, 128)
     arguments = engine._engine.arguments
     assert (arguments.gpu_memory_utilization, arguments.logprobs_mode) == (0.5, "raw_logprobs")
+    assert engine._engine.usage == "LLM_CLASS"  # else 128 requests at once, and 2,048 tokens
+    assert os.environ["VLLM_LOGGING_STREAM"] == "ext://sys.stderr"
     end = min(engine.tokens.end_ids)
     engine._engine.script = lambda ids: ([30, 31, end], "stop")
     assert generate(engine, [5, 6, 7], seed=3, temperature=1.0) == Generation(
@@ -87,6 +106,7 @@ def test_tokens_go_in_and_come_out(engine: Any) -> None:
     first, second = (asked[1] for asked in engine._engine.asked)
     assert (first.logprobs, first.stop_token_ids, second.max_tokens) == (0, sorted(engine.tokens.end_ids), 124)
     assert first.seed != second.seed  # two turns of an episode
+    assert (first.detokenize, first.stop) == (False, [])
 
 
 def test_it_ends_with_the_token_that_completes_a_stop_text(engine: Any) -> None:
@@ -94,6 +114,26 @@ def test_it_ends_with_the_token_that_completes_a_stop_text(engine: Any) -> None:
     engine._engine.script = lambda ids: (said + engine.tokens.encode(" and more"), "stop")
     generation = generate(engine, [5], stop=("</search>",))
     assert (generation.ids, generation.finish, len(generation.logprobs)) == (said, "stop", len(said))
+    assert engine._engine.asked[0][1].detokenize  # vLLM finds no text in tokens
+
+
+def test_vllm_lives_in_a_loop_of_its_own(engine: Any, tmp_path: Path) -> None:
+    """It starts outside the caller's loop, answers in its own, and is shut down there, once."""
+
+    async def opened() -> Any:
+        return open_engine("vllm", str(tmp_path / "model"), context=128)
+
+    other: Any = asyncio.run(opened())
+    inner = other._engine
+    assert inner.began_in is None
+    end = min(other.tokens.end_ids)
+    inner.script = lambda ids: ([end], "stop")
+    generate(other, [5])
+    asyncio.run(other.close())
+    assert inner.ended_in == [inner.loop]
+    idle: Any = open_engine("vllm", str(tmp_path / "model"), context=128)  # asked nothing: there was no loop
+    asyncio.run(idle.close())
+    assert idle._engine.ended_in == [None]
 
 
 def test_what_goes_wrong_is_an_engine_error(engine: Any) -> None:

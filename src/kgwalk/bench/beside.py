@@ -34,6 +34,7 @@ from kgwalk.types import Episode, Progress, silent
 
 PROMPT, NEW = 476, 36  # tokens: of a prompt in the middle of a walk, and of all its turns
 RUNS = 2  # of each work; the last one counts
+OPTIONS: dict[str, dict[str, Any]] = {"vllm": {"gpu_memory_utilization": 0.6}}  # the checks load the model beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,7 @@ class BesideBench:
         works = [replace(work, protocol=unconstrained(work.protocol)) for work in works]
         steps = 3
         self.progress("local", 0, steps)
-        model = self._load()
-        context = min(max(PROMPT + NEW, *(work.budget.total_tokens for work in works)), longest_context(model.module))
-        drawn = [_prompts(model, self.prompts, run) for run in range(RUNS)]
-        with opened(LocalEngine(model, context=context)) as engine:
-            del model  # only the engine holds it now, and frees it when it is closed
-            ours = self._measured(engine, drawn, works)
+        context, drawn, ours = self._by_local(works)
         self.progress("local, by workers", 1, steps)
         together = self._by_workers(works) if self.workers else []
         self.machine.free()
@@ -88,6 +84,15 @@ class BesideBench:
                 yield from compared_rows(f"{work.label}, by {self.workers} workers", own, others, "episodes")
             yield from self._checks(engine, works[0])
         self.progress(self.other, steps, steps)
+
+    def _by_local(self, works: Sequence[Workload]) -> tuple[int, list[list[list[int]]], list[WorkSpeed]]:
+        """The context that the works need, the prompts of each run, and what `local` did. Nothing here outlives the
+        call: the other engine wants the memory."""
+        model = self._load()
+        context = min(max(PROMPT + NEW, *(work.budget.total_tokens for work in works)), longest_context(model.module))
+        drawn = [_prompts(model, self.prompts, run) for run in range(RUNS)]
+        with opened(LocalEngine(model, context=context)) as engine:
+            return context, drawn, self._measured(engine, drawn, works)
 
     def _load(self) -> LoadedModel:
         self.machine.free()
@@ -108,7 +113,8 @@ class BesideBench:
             yield folder
 
     def _open(self, folder: str, context: int) -> Engine:
-        return open_engine(self.other, folder, **{"context": context, "dtype": self.machine.dtype, **self.options})
+        usual = {"context": context, "dtype": self.machine.dtype, **OPTIONS.get(self.other, {})}
+        return open_engine(self.other, folder, **{**usual, **self.options})
 
     def _measured(self, engine: Engine, drawn: list[list[list[int]]], works: Sequence[Workload]) -> list[WorkSpeed]:
         """Of the prompts, then of the walks of each workload."""

@@ -7,10 +7,13 @@ out, so its episodes can be trained on. It runs in an event loop of its own, whi
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 import itertools
+import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +28,8 @@ class VllmEngine:
     """`model` and `adapter` as for the local engine; the adapter is served beside the weights, not merged.
 
     `dtype` and `context` are vLLM's `dtype` and `max_model_len`; `options` are passed on to it (its AsyncEngineArgs:
-    tensor_parallel_size, gpu_memory_utilization, ...). `seed` serves requests that have none.
+    tensor_parallel_size, gpu_memory_utilization, ...). What they leave open is as in vLLM's `LLM`, made for many
+    requests at once. `seed` serves requests that have none.
     """
 
     exact = True
@@ -47,7 +51,10 @@ class VllmEngine:
                 "  It wants a GPU; without one use the engine local, or api for a server elsewhere."
             )
         from transformers import AutoTokenizer, GenerationConfig
+
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results, such as --json
         from vllm import AsyncEngineArgs, AsyncLLMEngine
+        from vllm.usage.usage_lib import UsageContext
 
         place = find_model(model)
         folder = model_folder(model, "bfloat16" if dtype == "auto" else dtype)
@@ -68,15 +75,17 @@ class VllmEngine:
                 disable_log_stats=True,
                 **given,
             )
-            self._engine: Any = AsyncLLMEngine.from_engine_args(arguments)
+            start = functools.partial(AsyncLLMEngine.from_engine_args, arguments, usage_context=UsageContext.LLM_CLASS)
+            self._engine: Any = _outside_loops(start)
         except Exception as error:
             raise EngineError(f"vLLM does not start with {folder}: {type(error).__name__}: {error}") from error
         ends: Any = GenerationConfig.from_pretrained(str(folder)).eos_token_id if _has_generation(folder) else None
         self.tokens = HfTokenizer(tokenizer, end_ids=[ends] if isinstance(ends, int) else ends or [])
         self.context = int(self._engine.model_config.max_model_len)
         self._numbers = itertools.count()
-        self._loop = LoopThread("kgwalk-vllm")
-        self._end = weakref.finalize(self, _shut_down, self._loop, self._engine)
+        shut_down = functools.cache(self._engine.shutdown)  # once
+        self._loop = LoopThread("kgwalk-vllm", _ending(shut_down))
+        self._end = weakref.finalize(self, _shut_down, self._loop, shut_down)
 
     async def generate(self, request: Request) -> Generation:
         most = min(request.sampling.max_tokens, self.context - len(request.ids))
@@ -106,6 +115,7 @@ class VllmEngine:
             stop_token_ids=sorted(self.tokens.end_ids),
             seed=None if seed is None else seed_at(seed, len(request.ids)),
             logprobs=0,  # of the sampled token alone
+            detokenize=bool(sampling.stop),  # of texts only stop texts are looked for
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
         prompt = {"prompt_token_ids": list(request.ids)}
@@ -137,6 +147,16 @@ class VllmEngine:
         await asyncio.get_running_loop().run_in_executor(None, self._end)
 
 
+def _outside_loops(start: Callable[[], Any]) -> Any:
+    """Starts vLLM where no event loop runs: it would keep to that one, which may end before the engine does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return start()
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(start).result()
+
+
 def _lora(adapter: str | Path | None) -> Any:
     if adapter is None:
         return None
@@ -152,6 +172,15 @@ def _has_generation(folder: Path) -> bool:
     return (folder / "generation_config.json").is_file()
 
 
-def _shut_down(loop: LoopThread, engine: Any) -> None:
+def _ending(shut_down: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:
+    """The loop's last work: vLLM closes its connections in the loop that they belong to."""
+
+    async def end() -> None:
+        shut_down()
+
+    return end
+
+
+def _shut_down(loop: LoopThread, shut_down: Callable[[], None]) -> None:
     loop.close()
-    engine.shutdown()
+    shut_down()  # where no request ever started the loop

@@ -92,7 +92,8 @@ class LocalEngine:
         self.context = run.context
         self._vocabulary = run.vocabulary
         self._seed = seed
-        self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: model.tokens.decode([number]))
+        tokens = self.tokens  # not all of `model`: the weights are the batcher's alone
+        self._piece = functools.lru_cache(maxsize=1 << 17)(lambda number: tokens.decode([number]))
         self._answered: list[Ended] = []
         self._batcher = Batcher(
             run,

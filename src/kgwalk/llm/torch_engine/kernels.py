@@ -176,11 +176,12 @@ def attend(
     G = heads // H
     GP = triton.next_power_of_2(G)
     Q = max(queries, 16 // GP)  # the matrix unit takes 16 rows or more
+    DP = max(16, triton.next_power_of_2(D))
+    warps = 8 if Q * GP * DP > 8192 else 4  # 128 rows of heads of 128: four warps have no registers for that
     out = query.new_empty(1, T, heads, D)  # tokens in no block are not written: nobody reads those
     _attend[(H, blocks_B4.shape[0])](
         query, keys, values, out, blocks_B4, scale, *query.stride()[1:3], *keys.stride()[:3], *out.stride()[1:3],
-        G, GP, D, max(16, triton.next_power_of_2(D)), Q, 64,
-        "ieee" if query.dtype == torch.float32 else "tf32", num_warps=4, num_stages=3,
+        G, GP, D, DP, Q, 64, "ieee" if query.dtype == torch.float32 else "tf32", num_warps=warps, num_stages=3,
     )  # fmt: skip
     return out
 

@@ -107,13 +107,17 @@ class SlotModel:
         """Jobs of a prefill: no more than there are slots, as `state.out_ids` has no place for others."""
         return min(self.max_slots, MAX_JOBS)
 
+    def free(self) -> None:
+        """Gives the cache's memory back for good: no pass may follow."""
+        self._graphs: CudaGraphs | None = None
+        self.cache = SlotCache(0, 0)
+        if self.on_gpu:
+            torch.cuda.empty_cache()
+
     def release(self) -> None:
         """Gives the cache's memory back; the next pass starts with an empty cache, which may have fewer slots."""
-        self._graphs: CudaGraphs | None = None
+        self.free()  # before room for a new one is measured
         if self._kernels:
-            self.cache = SlotCache(0, 0)  # its memory must be free before room for a new one is measured
-            if self.on_gpu:
-                torch.cuda.empty_cache()
             self._take_memory()
             return
         self.cache = SlotCache(min(FIRST_SLOTS, self.max_slots), min(FIRST_LENGTH, self._max_length))

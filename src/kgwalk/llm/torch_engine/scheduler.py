@@ -453,7 +453,8 @@ class Batcher:
             self._closed = True
             self._scheduler.waiting += self._new
             self._new.clear()
-        self._start_over(EngineError("the engine was closed"))
+        self._fail(EngineError("the engine was closed"))
+        self.model.free()
 
     def _has_work(self) -> bool:
         scheduler = self._scheduler
@@ -485,9 +486,12 @@ class Batcher:
         self._deliver_ended()
 
     def _start_over(self, error: EngineError) -> None:
-        self._scheduler.fail(error)
-        self._deliver_ended()  # first: after an error of the device nothing more can be asked of it
+        self._fail(error)  # first: after an error of the device nothing more can be asked of it
         self._scheduler.start_over()
+
+    def _fail(self, error: EngineError) -> None:
+        self._scheduler.fail(error)
+        self._deliver_ended()
 
     def _deliver_ended(self) -> None:
         if self._scheduler.ended:
