@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgwalk.training import microbatch as module
-from kgwalk.training.microbatch import Tree, forests, microbatches, room, trees, work
+from kgwalk.training.microbatch import Tree, forests, microbatches, pack, room, trees, work
 from kgwalk.types import Flat, KgwalkError
 
 
@@ -69,6 +70,35 @@ def test_a_forest_has_every_sequence_and_fills_its_rows(flats: list[Flat], budge
         assert laid_out(flats, row) == [flats[member].ids for member in row.members]
         assert row.length == sum(len(flats[member].ids) for member in row.members) - sum(row.shared)
         assert row.length <= budget or not row.forks
+
+
+@given(walks.filter(bool), st.integers(1, 200), st.booleans(), st.integers(1, 9))
+def test_what_predicts_a_token_sees_what_stood_before_it(
+    flats: list[Flat], budget: int, side_by_side: bool, multiple: int
+) -> None:
+    """All tokens but the first are marked. Each lies in its line with its own number; where it is predicted, the places
+    that are seen hold what its sequence has before it, with their positions.
+    """
+    marked = [Flat(ids, [0] + [1] * (len(ids) - 1), [-float(token) for token in ids], []) for ids, *_ in flats]
+    advantages = [[token / 2 for token in range(len(flat.ids))] for flat in marked]
+    packed = pack(marked, advantages, budget=budget, pad_id=7, side_by_side=side_by_side, multiple=multiple)
+    assert sorted(member for members, _ in packed for member in members) == list(range(len(marked)))
+    for members, batch in packed:
+        (R, L), T = batch.ids_RL.shape, batch.mask_BT.shape[1]
+        end_RL = torch.full((R, L), L) if batch.end_RL is None else batch.end_RL
+        assert L % multiple == 0
+        assert batch.mask_BT.sum(1).tolist() == [len(marked[member].ids) - 1 for member in members]
+        for before, target, place in zip(batch.before_N.tolist(), batch.target_N, batch.place_N.tolist(), strict=True):
+            (row, at), (line, token) = divmod(before, L), divmod(place, T)
+            ids = marked[members[line]].ids
+            seen = (torch.arange(L) <= at) & (end_RL[row] > at)
+            assert batch.ids_RL[row][seen].tolist() == ids[:token]
+            assert batch.position_RL[row][seen].tolist() == list(range(token))
+            assert target == ids[token]
+            assert batch.old_logprobs_BT[line, token] == -ids[token]
+            assert batch.advantages_BT[line, token] == token / 2
+        for number_BT in (batch.old_logprobs_BT, batch.advantages_BT):
+            assert not number_BT[~batch.mask_BT].any()
 
 
 def test_the_groups_of_a_small_agent_are_whole() -> None:

@@ -399,7 +399,7 @@ class GrammarState:
     def after(self, token: int) -> GrammarState | None:
         """Where an allowed token leads; None for any other."""
         tokens, which, _, targets, _ = self.edges
-        at = int(np.searchsorted(tokens, token))
+        at = int(tokens.searchsorted(np.int32(token)))  # of another type, all tokens would be converted first
         return targets[which[at]] if at < len(tokens) and tokens[at] == token else None
 
     def forced(self, left: int, most: int) -> list[int]:

@@ -16,7 +16,8 @@ All indices are made here, on the host, so that the device never has to be asked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,7 +25,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgwalk.llm.engine import common_length
 from kgwalk.llm.grammar import Automaton
 from kgwalk.training.fused import sight
 from kgwalk.types import Flat, KgwalkError
@@ -35,6 +35,7 @@ PAIRS = 4096  # pairs of tokens in attention that cost as much time as one token
 # 23,552 tokens behind one beginning that took 65% of an update's time on an H200 (docs/log.md).
 BEHIND = 2048
 MASKED = 32_768  # pairs in a mask that take the memory of one token: 2 to 5 bytes a pair, 100 kB and more a token
+AnyArray: TypeAlias = NDArray[Any]
 
 
 class Tree(NamedTuple):
@@ -72,12 +73,19 @@ def room(length: int, forks: bool) -> int:
     return length + (length * length // MASKED if forks else 0)
 
 
-def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int = PAIRS) -> list[Tree]:
+def trees(
+    flats: Sequence[Flat],
+    budget: int,
+    *,
+    share: bool = True,
+    pairs: int = PAIRS,
+    ids: Sequence[AnyArray] | None = None,
+) -> list[Tree]:
     """Rows in which sequences that begin alike stand together, as far as that saves time and fits the budget.
 
     Attention pairs every token of a row with every other, and a mask then hides what a branch may not see. So a row
     ends where its pairs would cost more time than another copy of what is shared. Without `share` each sequence has a
-    row of its own.
+    row of its own. `ids` are those of the sequences, where they have been made arrays already (`id_arrays`).
 
     >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
     >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
@@ -90,25 +98,26 @@ def trees(flats: Sequence[Flat], budget: int, *, share: bool = True, pairs: int 
     if not share:
         return [Tree((number,), (0,), len(flat.ids)) for number, flat in enumerate(flats)]
     found: list[Tree] = []
-    for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
-        ids = flats[number].ids
+    for number, same in _in_order(id_arrays(flats) if ids is None else ids):
+        own = len(flats[number].ids)
         row = found[-1] if found else Tree((), (), 0)
-        same = common_length(flats[row.members[-1]].ids, ids) if found else 0
-        longer = row.length + len(ids) - same
+        longer = row.length + own - same
         dearer = work(longer, True, pairs) - work(row.length, row.forks, pairs)
-        if same and room(longer, True) <= budget and dearer <= work(len(ids), False, pairs):
+        if same and room(longer, True) <= budget and dearer <= work(own, False, pairs):
             found[-1] = Tree((*row.members, number), (*row.shared, same), longer)
         else:
-            found.append(Tree((number,), (0,), len(ids)))
+            found.append(Tree((number,), (0,), own))
     return found
 
 
-def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list[Tree]:
+def forests(
+    flats: Sequence[Flat], budget: int, *, behind: int = BEHIND, ids: Sequence[AnyArray] | None = None
+) -> list[Tree]:
     """Rows of at most `budget` tokens for attention by blocks, which pairs only tokens that see each other.
 
     There a long row costs nothing, so rows are as long as they may be. Sequences that begin differently stand side by
     side in one row; so do sequences that begin alike, once `behind` tokens follow one beginning. A sequence longer than
-    the budget has a row of its own.
+    the budget has a row of its own. `ids` as in `trees`.
 
     >>> walks = [[1, 2, 7, 8], [1, 2, 9], [5, 6, 7], [1, 2, 7, 3]]
     >>> flats = [Flat(ids, [0, 0] + [1] * (len(ids) - 2), [0.0] * len(ids), []) for ids in walks]
@@ -120,16 +129,15 @@ def forests(flats: Sequence[Flat], budget: int, *, behind: int = BEHIND) -> list
     _check_first_tokens(flats)
     found: list[tuple[list[int], list[int]]] = []
     length = begun = 0  # tokens in the row, and in it since the last fresh beginning
-    for number in sorted(range(len(flats)), key=lambda number: flats[number].ids):
-        ids = flats[number].ids
-        same = common_length(flats[found[-1][0][-1]].ids, ids) if found else 0
-        if begun + len(ids) - same > behind:
+    for number, same in _in_order(id_arrays(flats) if ids is None else ids):
+        own = len(flats[number].ids)
+        if begun + own - same > behind:
             same = 0
-        if not found or length + len(ids) - same > budget:
+        if not found or length + own - same > budget:
             found.append(([], []))
             length = same = 0
-        length += len(ids) - same
-        begun = begun + len(ids) - same if same else len(ids)
+        length += own - same
+        begun = begun + own - same if same else own
         found[-1][0].append(number)
         found[-1][1].append(same)
     return [_row(flats, members, shared) for members, shared in found]
@@ -158,6 +166,22 @@ def microbatches(rows: Sequence[Tree], budget: int) -> list[list[Tree]]:
     return batches
 
 
+def id_arrays(flats: Sequence[Flat]) -> list[AnyArray]:
+    """The ids of each sequence as an array, made in a third of the time of np.array, which asks each for its type."""
+    return [np.frombuffer(struct.pack(f"{len(flat.ids)}q", *flat.ids), np.int64) for flat in flats]
+
+
+def _in_order(ids: Sequence[AnyArray]) -> Iterator[tuple[int, int]]:
+    """The numbers of sequences in the order of their tokens, and how many tokens each shares with the one before it."""
+    before = np.zeros(0, np.int64)
+    # The bytes of ids, highest byte first, have the order of the ids, and comparing them takes one call.
+    for number in sorted(range(len(ids)), key=lambda number: ids[number].astype(">i8").tobytes()):
+        both = min(len(before), len(ids[number]))
+        differ = before[:both] != ids[number][:both]
+        yield number, int(differ.argmax()) if differ.any() else both
+        before = ids[number]
+
+
 def _row(flats: Sequence[Flat], members: list[int], shared: list[int]) -> Tree:
     return Tree(tuple(members), tuple(shared), sum(len(flats[number].ids) for number in members) - sum(shared))
 
@@ -166,9 +190,6 @@ def _check_first_tokens(flats: Sequence[Flat]) -> None:
     for number, flat in enumerate(flats):
         if flat.mask and flat.mask[0]:
             raise KgwalkError(f"the first token of sequence {number} is marked, and nothing before it predicts it")
-
-
-AnyArray: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -234,14 +255,15 @@ def pack(
     `share` and `pairs` are those of `trees`; with `side_by_side` each microbatch is one row instead (`forests`).
     `automaton` is that of the model's tokenizer, for turns that a grammar constrained.
     """
+    ids = id_arrays(flats)
     if side_by_side:
-        cut = [[row] for row in forests(flats, budget)]
+        cut = [[row] for row in forests(flats, budget, ids=ids)]
     else:
-        cut = microbatches(trees(flats, budget, share=share, pairs=pairs), budget)
+        cut = microbatches(trees(flats, budget, share=share, pairs=pairs, ids=ids), budget)
     packed = []
     for rows in cut:
         members = [member for tree in rows for member in tree.members]
-        batch = collate(flats, advantages, pad_id, rows=rows, multiple=multiple, automaton=automaton)
+        batch = collate(flats, advantages, pad_id, rows=rows, multiple=multiple, automaton=automaton, ids=ids)
         packed.append(Packed(members, batch))
     return packed
 
@@ -254,11 +276,12 @@ def collate(
     rows: Sequence[Tree] | None = None,
     multiple: int = 1,
     automaton: Automaton | None = None,
+    ids: Sequence[AnyArray] | None = None,
 ) -> Batch:
     """One microbatch of the trees in `rows`, or, without them, of all sequences in rows of their own.
 
     Its lines are the trees' members in order. `advantages` has a number for each token (`token_advantages`); None means
-    all 0, for SFT. Rows are as long as the longest, rounded up to a `multiple`.
+    all 0, for SFT. Rows are as long as the longest, rounded up to a `multiple`. `ids` as in `trees`.
 
     >>> short = Flat([5, 6], [0, 1], [0.0, -0.5], [-1, 0])
     >>> long = Flat([5, 7, 8], [0, 1, 1], [0.0, -2.0, -1.0], [-1, 0, 0])
@@ -280,16 +303,22 @@ def collate(
         raise KgwalkError("a microbatch needs at least one sequence")
     planted = trees(flats, 1, share=False) if rows is None else rows
     members = [member for tree in planted for member in tree.members]
-    values = [[0.0] * len(flats[at].ids) if advantages is None else advantages[at] for at in members]
-    for at, row in zip(members, values, strict=True):
-        _check(at, flats[at], row)
-    mask_BT = _padded([flats[at].mask for at in members], np.bool_)
+    mask_BT = np.zeros((len(members), max(len(flats[at].ids) for at in members)), np.bool_)
+    logprobs: list[float] = []
+    values: list[float] = []
+    for line, at in enumerate(members):
+        flat, row = flats[at], None if advantages is None else advantages[at]
+        _check(at, flat, row)
+        mask_BT[line, : len(flat.ids)] = np.frombuffer(bytes(flat.mask), np.uint8)
+        marked = mask_BT[line].nonzero()[0].tolist()
+        logprobs += [flat.logprobs[token] for token in marked]
+        values += [] if row is None else [row[token] for token in marked]
     sets = _AllowedSets(automaton, [flats[at] for at in members], mask_BT)
     arrays = (
-        *_lay(flats, planted, sets.open_BT, pad_id, multiple),
+        *_lay(id_arrays(flats) if ids is None else ids, planted, sets.open_BT, pad_id, multiple),
         mask_BT,
-        np.where(mask_BT, _padded([flats[at].logprobs for at in members], np.float32), np.float32(0)),
-        np.where(mask_BT, _padded(values, np.float32), np.float32(0)),
+        _spread(logprobs, mask_BT),
+        _spread(values, mask_BT),
         None,
         None,
         *sets.arrays(),
@@ -344,54 +373,54 @@ def computed(batches: Sequence[Batch], flats: Sequence[Flat]) -> float:
 
 
 def _lay(
-    flats: Sequence[Flat], rows: Sequence[Tree], mask_BT: AnyArray, pad_id: int, multiple: int
+    ids: Sequence[AnyArray], rows: Sequence[Tree], mask_BT: AnyArray, pad_id: int, multiple: int
 ) -> tuple[AnyArray, AnyArray, AnyArray | None, AnyArray, AnyArray, AnyArray]:
     """The first six fields of a Batch; of the tokens in the mask the last three."""
     R, L = len(rows), -(-max(tree.length for tree in rows) // multiple) * multiple
-    ids_RL, position_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64)
-    end_RL = np.tile(np.arange(1, L + 1), (R, 1))  # padding sees itself: a softmax over nothing would be NaN
-    before, target, place = [], [], []
+    count = np.arange(1 + max(R * L, mask_BT.shape[1]))
+    ids_RL, position_RL, end_RL = np.full((R, L), pad_id), np.zeros((R, L), np.int64), np.empty((R, L), np.int64)
+    end_RL[:] = count[1 : L + 1]  # padding sees itself: a softmax over nothing would be NaN
+    flat_ids, flat_position, flat_end = ids_RL.ravel(), position_RL.ravel(), end_RL.ravel()  # the same memory
+    path_BT = np.zeros(mask_BT.shape, np.int64)  # where in it each token of a sequence lies
     line = 0
     for row, tree in enumerate(rows):
-        path, end = np.zeros(0, np.int64), 0  # where the tokens of the sequence lie in the row
+        length, end = 0, row * L
         for member, shared in zip(tree.members, tree.shared, strict=True):
-            ids = np.array(flats[member].ids, np.int64)
-            end_RL[row, path[shared:]] = end  # nothing that follows goes on from these
-            start, end = end, end + len(ids) - shared
-            path = np.concatenate([path[:shared], np.arange(start, end)])
-            ids_RL[row, start:end] = ids[shared:]
-            position_RL[row, start:end] = np.arange(shared, len(ids))
-            marked = np.flatnonzero(mask_BT[line])
-            # The state that predicts a token is that of the token before it, which may be another's as well.
-            before.append(row * L + path[marked - 1])
-            target.append(ids[marked])
-            place.append(line * mask_BT.shape[1] + marked)
+            flat_end[path_BT[line - 1, shared:length]] = end - row * L  # nothing that follows goes on from these
+            length = len(ids[member])
+            start, end = end, end + length - shared
+            path_BT[line, :shared] = path_BT[line - 1, :shared]
+            path_BT[line, shared:length] = count[start:end]
+            flat_ids[start:end] = ids[member][shared:]
+            flat_position[start:end] = count[shared:length]
             line += 1
-        end_RL[row, path] = end
+        flat_end[path_BT[line - 1, :length]] = end - row * L
     several = any(tree.forks for tree in rows)
-    indices = (np.concatenate(part) for part in (before, target, place))
-    return ids_RL, position_RL, end_RL if several else None, *indices  # type: ignore[return-value]
+    place_N, path = np.flatnonzero(mask_BT), path_BT.ravel()
+    # The state that predicts a token is that of the token before it, which may be another's as well.
+    return ids_RL, position_RL, end_RL if several else None, path[place_N - 1], flat_ids[path[place_N]], place_N
 
 
-def _check(number: int, flat: Flat, advantages: Sequence[float]) -> None:
-    parts: dict[str, Sequence[float]] = {
+def _spread(values: Sequence[float], mask_BT: AnyArray) -> AnyArray:
+    """Each value in the place of a marked token, the others 0; without values all 0."""
+    spread_BT = np.zeros(mask_BT.shape, np.float32)
+    if values:
+        with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so
+            spread_BT.ravel()[np.flatnonzero(mask_BT)] = values
+    return spread_BT
+
+
+def _check(number: int, flat: Flat, advantages: Sequence[float] | None) -> None:
+    parts: dict[str, Sequence[float] | None] = {
         "ids": flat.ids,
         "mask": flat.mask,
         "logprobs": flat.logprobs,
         "advantages": advantages,
     }
-    if len({len(part) for part in parts.values()}) > 1:
-        counts = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
-        raise KgwalkError(f"sequence {number} has {counts}; each token needs one of each")
-
-
-def _padded(lines: Sequence[Sequence[float]], kind: type[np.generic]) -> AnyArray:
-    """Lines of one length, padded on the right with 0."""
-    out = np.zeros((len(lines), max(map(len, lines))), kind)
-    with np.errstate(over="ignore"):  # a number too large is infinite in float32, and the loss will say so
-        for at, line in enumerate(lines):
-            out[at, : len(line)] = line
-    return out
+    counts = {name: len(part) for name, part in parts.items() if part is not None}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise KgwalkError(f"sequence {number} has {told}; each token needs one of each")
 
 
 # A model and its inputs

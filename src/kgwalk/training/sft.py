@@ -26,8 +26,8 @@ from kgwalk.types import Flat, KgwalkError
 class Sft:
     """The SFT stage. `flats` are the demonstrations as token ids; `ids` are their names in `losses`.
 
-    `ahead` is told as early as possible which demonstrations a step will need, so that they can be prepared; what is
-    learnt does not depend on it.
+    `ahead` is told which demonstrations the next step will need while the device is busy with this one, so that they
+    can be prepared; what is learnt does not depend on it.
     """
 
     updater: Updater
@@ -73,8 +73,6 @@ class Sft:
         totals = Totals.of(flat.mask for flat in found)
         share = updater.processes.share(len(chosen))
         own, flats = [chosen[at] for at in share], [found[at] for at in share]
-        if number < self.steps:
-            self.ahead(self.chosen(number + 1))
         packed = updater.pack(flats, None, settings.microbatch_tokens)
         each: list[torch.Tensor] = []  # losses of demonstrations, read from the device once at the end
 
@@ -83,9 +81,13 @@ class Sft:
             each.append(each_B)
             return loss, None
 
+        def meanwhile() -> None:  # not before: a thread that encodes takes Python's lock from the one that feeds a GPU
+            if number < self.steps:
+                self.ahead(self.chosen(number + 1))
+
         time = self.time_budget.progress
         now = rate(number - 1, self.steps, schedule=settings.schedule, warmup=settings.warmup, time=time)
-        numbers, _ = updater.update([batch for _, batch in packed], loss_of, rate=now)
+        numbers, _ = updater.update([batch for _, batch in packed], loss_of, rate=now, meanwhile=meanwhile)
         names = [self.ids[own[at]] for members, _ in packed for at in members]
         losses = torch.cat(each).tolist() if each else []
         self.losses.update(updater.processes.gathered(list(zip(names, losses, strict=True))))

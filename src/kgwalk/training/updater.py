@@ -210,12 +210,19 @@ class Updater:
         return scores
 
     def update(
-        self, batches: Sequence[Batch], loss_of: Loss, *, rate: float = 1.0, entropy: bool = False
+        self,
+        batches: Sequence[Batch],
+        loss_of: Loss,
+        *,
+        rate: float = 1.0,
+        entropy: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[dict[str, float], LossStats | None]:
         """One step on the sum of the microbatches' losses; returns `loss`, `grad_norm` and `lr`, and the statistics.
 
         `loss_of(batch, scores)` is the loss of one microbatch. The host waits for the device only once, when all
-        gradients are there: it reads the loss and the norm, since the weights must not change if either is bad.
+        gradients are there: it reads the loss and the norm, since the weights must not change if either is bad. Before
+        it waits, it calls `meanwhile`: a GPU is then still busy with what it was told.
         """
         with self.clock.device("update"), _threads(self.threads) if self.threads else contextlib.nullcontext():
             with self._weights_in_place():
@@ -224,7 +231,9 @@ class Updater:
             # `foreach` handles all weights at once on a GPU. A norm that is not finite is caught below.
             several = True if self.on_gpu else None
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.clip, error_if_nonfinite=False, foreach=several)
-            value, size = torch.stack([self.processes.sum(total), whole(norm).to(total)]).tolist()
+            both = torch.stack([self.processes.sum(total), whole(norm).to(total)])
+            meanwhile()
+            value, size = both.tolist()
             if not math.isfinite(value) or not math.isfinite(size) or abs(value) > self.most_loss:
                 self.optimiser.zero_grad(set_to_none=True)
                 raise Diverged(f"the loss is {value:.4g} and the gradient's norm {size:.4g}")
@@ -239,7 +248,8 @@ class Updater:
         self, batches: Sequence[Batch], loss_of: Loss, entropy: bool
     ) -> tuple[torch.Tensor, LossStats | None]:
         """Add up gradients over the microbatches; returns the summed loss and statistics, which stay on the device."""
-        self.model.module.train()
+        if not self.model.module.training:  # of 2,500 parts of a small model with an adapter, each is asked to
+            self.model.module.train()
         self.optimiser.zero_grad(set_to_none=True)
         total, tally = torch.zeros((), device=self.model.device), None
         for microbatch in batches:
