@@ -320,9 +320,13 @@ def test_questions_to_train_on_have_a_topic_and_an_answer(graph: Graph) -> None:
         TrainingSet([good, Question("c", "?", ["Big"], [])], worlds_over(graph))
     # all of a kind is a start, and that the graph does not say is an answer
     films = Question("d", "how many films are there", [], ["3"], extra={"kinds": ["film"]})
-    longest = Question("f", "which runs longest", [], ["Big"], extra={"program": [["all", "film"], ["argmax", 1, "runtime"]]})
+    longest = Question(
+        "f", "which runs longest", [], ["Big"], extra={"program": [["all", "film"], ["argmax", 1, "runtime"]]}
+    )
     unsaid = Question("e", "what colour is it", [], [], extra={"answer_kind": "none"})
-    nobody = Question("g", "who directed nothing", [], [], extra={"program": [["all", "person"], ["none", 1, "directed"]]})
+    nobody = Question(
+        "g", "who directed nothing", [], [], extra={"program": [["all", "person"], ["none", 1, "directed"]]}
+    )
     assert len(TrainingSet([good, films, longest, unsaid, nobody], worlds_over(graph)).questions) == 5
 
 
