@@ -39,7 +39,10 @@ COPY_SHARE, PRODUCT_SHARE = 4.14 / 4.8, 784 / 989
 # Of measured copies and products, SmolLM2-135M on one H200 (docs/reference/benchmarks.md).
 LAYER_SECONDS = 35e-6  # that a layer's kernels take in a step, however little they do. From batch 256 and 1,024
 DECODE_SHARE = 0.825  # of the bandwidth, by all else of a step. From the same two
-PROMPT_SHARE = 0.337  # of the arithmetic, by passes over prompts: 1,147,447 tokens/s
+STEP_SHARE = 0.337  # of the arithmetic, by a step of many sequences
+# Of the arithmetic, by products of passes over prompts, and what a layer takes for a token besides, as bytes copied.
+# From 1,147,447 tokens/s of 135M and 545,142 of Qwen2.5-0.5B.
+PROMPT_SHARE, PROMPT_BYTES = 0.622, 55.1e3
 WALK_SHARE = 0.51  # of full batches' speed, in walks: sequences wait for tools and for others. metaqa 0.476, cwq 0.546
 TRAIN_SHARE = 0.185  # of the arithmetic, by an update with LoRA: 1,024 demonstrations in 2.18 s
 EPISODE_SECONDS = 0.4e-3  # of the host, for rewards and packing: 0.41 s for 1,024 episodes of cwq-fbpool
@@ -199,13 +202,21 @@ def decode_step_seconds(shape: ModelShape, gpu: Gpu, batch: int, length: float, 
     """
     moved = step_bytes(decoder_of_shape(shape, batch), batch, length)
     operations = active_step_operations(shape, batch, length)
-    rates = {"bandwidth": DECODE_SHARE * gpu.copies * split, "rate": PROMPT_SHARE * gpu.products * split}
+    rates = {"bandwidth": DECODE_SHARE * gpu.copies * split, "rate": STEP_SHARE * gpu.products * split}
     return shape.layers * LAYER_SECONDS + floor_seconds(moved, operations, **rates)
 
 
 def prompt_tokens_a_second(shape: ModelShape, gpu: Gpu, length: float) -> float:
-    """Tokens of prompts and observations that a GPU takes in in a second."""
-    return PROMPT_SHARE * gpu.products / forward_operations_a_token(shape, length, written=0)
+    """Tokens of prompts and observations that a GPU takes in in a second.
+
+    SmolLM2-135M: 230 million operations at 0.622 x 784 TFLOP/s are 0.47 us, 30 layers 0.40 us:
+
+    >>> from kgwalk.bench.shapes import shape_of
+    >>> round(1e6 / prompt_tokens_a_second(shape_of("135M"), GPUS["h200"], 512), 2)
+    0.87
+    """
+    operations = forward_operations_a_token(shape, length, written=0)
+    return 1 / (operations / (PROMPT_SHARE * gpu.products) + shape.layers * PROMPT_BYTES / gpu.copies)
 
 
 def training_tokens_a_second(
