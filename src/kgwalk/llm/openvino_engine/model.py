@@ -129,10 +129,13 @@ class PagedModel:
 
 def _settings(threads: int, streams: int) -> dict[str, Any]:
     chosen: dict[str, Any] = {"INFERENCE_NUM_THREADS": threads * streams} if threads else {}
-    if streams > 1:  # not pinned: a stream would wait for its core where other work has it and another is free
-        chosen |= {"NUM_STREAMS": streams, "ENABLE_CPU_PINNING": False}
+    if streams > 1:
+        chosen |= {"NUM_STREAMS": streams}
     return {
         "PERFORMANCE_HINT": "LATENCY",
+        # A thread would wait for its core where other work has it and another is free. All processes pin to the first
+        # cores: two of a thread each had half of one core, and the other was idle.
+        "ENABLE_CPU_PINNING": False,
         "INFERENCE_PRECISION_HINT": "f32",
         "KV_CACHE_PRECISION": "f32",
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
