@@ -44,8 +44,7 @@ demo: $(VENV)/dev.stamp  ## build a small graph, query and serve it; four questi
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: $(VENV)/dev.stamp  ## the whole test suite
-	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/llm/test_openvino_engine.py  # a thread each
-	OMP_NUM_THREADS=1 timeout 600 $(BIN)/python -m pytest tests/llm/test_openvino_engine.py  # OpenVINO in a process of its own
+	OMP_NUM_THREADS=1 timeout 1800 $(BIN)/python -m pytest -n 2 --dist loadgroup  # two processes, a thread each
 
 # Environments of their own that see the packages of the other one too: MCP, LangChain and LlamaIndex (clients); the Neo4j
 # driver with a server to ask, DuckDB, Ladybug (stores); pandas and polars (frames); llama.cpp (llama); ONNX Runtime (onnx); OpenTelemetry (otel); MkDocs and what runs
