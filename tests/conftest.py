@@ -121,6 +121,15 @@ def run_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of tests/backends/case.py: native updates, which outside trainers are compared with. The Makefile
+    names one in CASES, made in `.venv`, so that TRL and verl, each in an environment of its own, are compared with the
+    same files. Without it they are made here.
+    """
+    return Path(os.environ["CASES"]).resolve() if "CASES" in os.environ else tmp_path_factory.mktemp("cases")
+
+
+@pytest.fixture(scope="session")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """Commands as processes that need not import torch: one process that has imported it serves all tests."""
     with Forks(tmp_path_factory.mktemp("forks")) as made:

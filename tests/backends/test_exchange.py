@@ -19,11 +19,6 @@ from kgwalk.walk.policy import protocol_of
 QUESTION = Question("q7", "who?", ["Big"], ["x"])
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cases")
-
-
 def scores(module: torch.nn.Module, one: TrainerEpisode) -> torch.Tensor:
     """Log-probabilities of the completion's tokens, one sequence at a time: no padding, nothing shared."""
     ids = torch.tensor([one.prompt_ids + one.completion_ids])

@@ -99,11 +99,6 @@ def started(*arguments: object, processes: int = 1) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cases")
-
-
 @pytest.mark.parametrize(("name", "suffix"), [("kg-r1", "-moved"), ("eog", "")])
 def test_an_update_on_trl_is_the_native_one(cases: Path, tmp_path: Path, name: str, suffix: str) -> None:
     """Credit by turns with a KL term whose reference is another model, and credit by walks; each in one process with

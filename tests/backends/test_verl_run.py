@@ -34,11 +34,6 @@ from kgwalk.training.backends.verl_stage import MODULES, PLUGIN, command, write_
 from kgwalk.types import Question
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cases")
-
-
 def one_step(place: Path, folder: Path, reference: Path) -> tuple[Path, Path]:
     """verl trains for one step on the episodes of a case; the files of its first gradient and of its weights.
 
@@ -64,9 +59,40 @@ def one_step(place: Path, folder: Path, reference: Path) -> tuple[Path, Path]:
     gradient = folder / "gradient.safetensors"
     own = {CASE: str(place), GRADIENT: str(gradient), REFERENCE: str(reference), MODULES: f"verl_cpu,{PLUGIN}"}
     environment = os.environ | VARIABLES | own | {"VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl")}
-    said = subprocess.run(command(folder, OVERRIDES), env=environment, cwd=folder, capture_output=True, text=True)
-    assert said.returncode == 0, said.stdout[-4000:] + said.stderr[-4000:]
+    status, said = finished(command(folder, OVERRIDES), folder, environment)
+    assert status == 0, said[-8000:]
+    assert not working_in(folder)
     return gradient, folder / "checkpoints" / "global_step_1" / "actor" / "huggingface" / "model.safetensors"
+
+
+def finished(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """The exit code of a program and what it said. If it takes too long, nothing of what it started is left."""
+    with (folder / "log.txt").open("w+b") as log:
+        process = subprocess.Popen(words, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            status = process.wait()
+        finally:  # pytest's timeout is an exception, too
+            if process.poll() is None:
+                for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+                    one.kill()
+    return status, (folder / "log.txt").read_text("utf-8", "replace")
+
+
+def working_in(folder: Path, seconds: float = 30) -> list[str]:
+    """The processes of verl and Ray that a step in this folder has left behind, after they had some time to end."""
+    end = time.monotonic() + seconds
+    while True:
+        left = [_title(one) or str(one) for one in psutil.process_iter() if _place(one) == str(folder)]
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.1)
+
+
+def _place(process: psutil.Process) -> str:
+    try:
+        return process.cwd()
+    except psutil.Error:  # it has ended, or is another user's
+        return ""
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import kgwalk
@@ -23,6 +24,7 @@ OVERRIDES = (
     "+ray_kwargs.ray_init.include_dashboard=false",
     "+ray_kwargs.ray_init.num_gpus=2",  # nobody looks for them
     "+ray_kwargs.ray_init._node_ip_address=127.0.0.1",
+    "+ray_kwargs.ray_init.object_store_memory=200_000_000",  # bytes; else a third of the machine's memory
 )
 # Values of a recipe: two processes that train, one that samples for both, one that walks.
 TWO_PROCESSES = (
@@ -38,7 +40,13 @@ VARIABLES = {
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "RAY_ADDRESS": "local",  # a Ray of its own, also where another one runs
+    "RAY_AUTH_MODE": "token",  # Ray listens on all addresses; nobody else knows the token, and none is kept in the home
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_DEDUP_LOGS": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to Ray's makers
+    "RAY_worker_niceness": "0",  # with Ray's 15 whatever else runs goes first, and a step takes many times as long
+    "GLOO_SOCKET_IFNAME": "lo",
     "HYDRA_FULL_ERROR": "1",
     "PYTHONPATH": os.pathsep.join(map(str, (Path(kgwalk.__file__).parents[1], Path(__file__).parent))),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,21 @@ def test_a_folder_that_comes_and_goes_is_never_two_processes(tmp_path: Path) -> 
     assert all(counted)
     assert sum(counted) == int((tmp_path / "counter").read_text())
     assert not (tmp_path / "run").exists() or names(tmp_path / "run") == []
+
+
+def test_a_folder_that_goes_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mkdir finds it there, and then that it is no folder: another process has removed it in between."""
+    make, calls = Path.mkdir, []
+
+    def mkdir(folder: Path, *given: Any, **options: Any) -> None:
+        calls.append(folder)
+        if len(calls) == 1:
+            raise FileExistsError(errno.EEXIST, "File exists", str(folder))
+        make(folder, *given, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with sole_writer(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

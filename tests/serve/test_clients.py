@@ -196,16 +196,15 @@ def test_a_text_is_bounded() -> None:
     assert "60 answers in all." in text
 
 
-def test_the_bundled_agent_here() -> None:
+def test_the_bundled_agent_here(run_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openvino", reason="the bundled agent needs an engine: pip install 'kgwalk[cpu]'")
+    monkeypatch.setenv("KGWALK_CACHE", str(run_cache))
+    monkeypatch.delenv("KGWALK_AGENT", raising=False)
     answers = Answers("world", adapter="shipped")
-    before = os.environ.pop("KGWALK_AGENT", None)
     try:
         assert answers.ask(QUESTION)["evidence"] == {"Paris": [FACT]}
     finally:
         answers.close()
-        if before is not None:
-            os.environ["KGWALK_AGENT"] = before
 
 
 @pytest.mark.parametrize(

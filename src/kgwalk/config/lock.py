@@ -118,8 +118,10 @@ def _acquire(place: Path) -> BaseFileLock | None:
             lock.acquire(timeout=WAIT, poll_interval=WAIT / 10)
         except Timeout:
             return None
-        except FileNotFoundError:  # the last to write here has just removed the folder, which it had made and not used
-            if time.monotonic() > until:
+        # The last to write here has just removed the folder, which it had made and not used: before the file was
+        # opened, or after mkdir found it there and before it looked whether it is a folder.
+        except (FileNotFoundError, FileExistsError):
+            if place.parent.is_file() or time.monotonic() > until:
                 raise
             continue
         # The one who had it removed its file at the end. Who opened that file before has now locked a file that is no

@@ -311,6 +311,7 @@ _SPELLINGS += (
     (r"(?<= )dept$", "department"),
 )
 _SPELLINGS += ((r"or\b", "our"), (r"ense\b", "ence"), (r"ter\b", "tre"), (r"iz(?=(?:e|ed|ing|ation)\b)", "is"))
+_SPELT_TWO_WAYS = re.compile("|".join(old for old, _ in _SPELLINGS))  # few names are, and it is asked for every stretch
 
 
 def spellings(name: str) -> list[str]:
@@ -319,6 +320,8 @@ def spellings(name: str) -> list[str]:
     >>> spellings("ministry of defense"), spellings("labour front"), spellings("heron")
     (['ministry of defence'], ['labor front'], [])
     """
+    if _SPELT_TWO_WAYS.search(name) is None:
+        return []
     return list(dict.fromkeys(other for old, new in _SPELLINGS if (other := re.sub(old, new, name)) != name))
 
 
