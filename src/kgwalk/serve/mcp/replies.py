@@ -184,7 +184,8 @@ def write_answers(reply: dict[str, Any]) -> str:
     if len(reply["answers"]) < reply["total"]:
         lines.append(f"{reply['total']:,} answers in all.")
     if (sure := reply.get("confidence")) is not None:
-        lines.append(f"Confidence {sure:.2f}{'' if reply.get('calibrated') else ', not calibrated'}.")
+        fitted = reply.get("calibrated")  # a fitted probability is never certain
+        lines.append(f"Confidence {min(sure, 0.99) if fitted else sure:.2f}{'' if fitted else ', not calibrated'}.")
     return "\n".join([*lines, *([f"Note: {reply['note']}."] if reply.get("note") else [])])
 
 
