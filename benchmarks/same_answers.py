@@ -37,8 +37,8 @@ from kgwalk.config.recipe import load_recipe
 from kgwalk.data.dataset import Dataset, load_dataset
 from kgwalk.evaluation.evaluate import Evaluation, Sample
 from kgwalk.kg.graph import Graph
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling, ScriptedEngine, open_engine
-from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.models import card_folder
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import Episode, KgwalkError, Progress, silent

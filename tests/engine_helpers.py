@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.grammar import Grammar, automaton_of
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.systems.kgwalk.turn_grammar import RelationForms, WalkSoFar, turn_rule
 from kgwalk.walk.language import CORE

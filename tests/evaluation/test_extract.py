@@ -46,8 +46,8 @@ from kgwalk.kg.build import build
 from kgwalk.kg.fact_sources import sources_behind
 from kgwalk.kg.names import normalise
 from kgwalk.kg.store import open_graph
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Engine, Request, ScriptedEngine
-from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.tokenizers import ByteTokenizer
 from kgwalk.types import InputError, KgwalkError, Triple
 from kgwalk.walk.web.documents import entries, passages, source_files

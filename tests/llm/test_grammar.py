@@ -10,17 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgwalk.llm.automaton import Automaton, GrammarState, automaton_of
 from kgwalk.llm.engine import Request, Sampling, ScriptedEngine
 from kgwalk.llm.grammar import (
     END,
     NEVER,
     STOPPED,
-    Automaton,
     Grammar,
     GrammarRule,
-    GrammarState,
     Names,
-    automaton_of,
     either,
     literal,
     loop,

@@ -14,7 +14,8 @@ import torch
 if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
-from kgwalk.llm.grammar import END, Automaton, Grammar, Names, literal, one_of, string
+from kgwalk.llm.automaton import Automaton
+from kgwalk.llm.grammar import END, Grammar, Names, literal, one_of, string
 from kgwalk.llm.torch_engine import kernels
 from kgwalk.llm.torch_engine.kv_cache import SlotPass, pad_rows, slot_attention
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel

@@ -176,7 +176,7 @@ def test_the_house_is_of_a_size_to_live_in() -> None:
     """What `make house` prints: modules that hold one idea whole, none of them a heap."""
     run = [sys.executable, str(ROOT / "scripts" / "house.py"), "--json"]
     found = json.loads(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
-    assert found["modules"] <= 365
+    assert found["modules"] <= 367
     assert 180 <= found["median"] <= 300
     assert found["over_600"] == []
     assert found["packages"] <= 14

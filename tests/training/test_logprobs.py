@@ -22,8 +22,8 @@ from transformers import (
 
 import engine_helpers
 from engine_helpers import GRAMMAR, ask_for_a_call
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Request, Sampling
-from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.torch_engine.engine import LocalEngine
 from kgwalk.training import logprobs
 from kgwalk.training.logprobs import TokenScorer, logprob_and_entropy

@@ -16,8 +16,8 @@ from kgwalk.demos.filter import DemoSettings
 from kgwalk.demos.make import make_demos
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.automaton import Automaton, GrammarState, automaton_of
 from kgwalk.llm.engine import Generation, Request, ScriptedEngine
-from kgwalk.llm.grammar import Automaton, GrammarState, automaton_of
 from kgwalk.llm.tokenizers import ByteTokenizer, HfTokenizer, Tokenizer
 from kgwalk.questions.make import make_questions
 from kgwalk.questions.plan import MakeSettings

@@ -17,7 +17,8 @@ from conftest import memory_folder, store_of, temporary_store
 from kgwalk.kg.graph import Graph
 from kgwalk.kg.store import StoredGraph
 from kgwalk.kg.views import incomplete
-from kgwalk.llm.grammar import END, NOTHING, STOPPED, Automaton, Grammar, GrammarRule
+from kgwalk.llm.automaton import Automaton
+from kgwalk.llm.grammar import END, NOTHING, STOPPED, Grammar, GrammarRule
 from kgwalk.systems.kgwalk.path_grammar import Walkable
 from kgwalk.systems.kgwalk.protocol import Kgwalk
 from kgwalk.types import Question

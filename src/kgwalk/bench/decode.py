@@ -19,7 +19,8 @@ import torch
 from kgwalk.bench.machine import Machine
 from kgwalk.bench.roofline import Decoder, floor_seconds, step_bytes, step_operations
 from kgwalk.bench.rows import Figure
-from kgwalk.llm.grammar import END, Grammar, GrammarState, automaton_of, literal, thought
+from kgwalk.llm.automaton import GrammarState, automaton_of
+from kgwalk.llm.grammar import END, Grammar, literal, thought
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.llm.torch_engine.engine import PREFILL_TOKENS, STEPS
 from kgwalk.llm.torch_engine.model import PrefillJob, SlotModel

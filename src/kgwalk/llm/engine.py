@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
-from kgwalk.llm.grammar import Automaton, Grammar, GrammarState, automaton_of
+from kgwalk.llm.automaton import Automaton, GrammarState, automaton_of
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.models import check_base, read_adapter
 from kgwalk.llm.tokenizers import ByteTokenizer, Tokenizer, end_id
 from kgwalk.types import EngineError, Message

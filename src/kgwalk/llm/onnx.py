@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgwalk.config.runtime import threads_asked
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import ActiveRequest, Generation, Request, StopDetector, activate, common_length
-from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.onnx_files import CachedTokens, need_onnx, read_config
 from kgwalk.llm.sampling import sample
 from kgwalk.llm.tokenizers import HfTokenizer

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kgwalk.llm.grammar import TokenArray
+from kgwalk.llm.automaton import TokenArray
 
 
 def sample(

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kgwalk.llm.grammar import Automaton
+from kgwalk.llm.automaton import Automaton
 from kgwalk.training.fused import sight
 from kgwalk.types import Flat, KgwalkError
 

@@ -19,7 +19,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object, reduce
 
-from kgwalk.llm.grammar import automaton_of
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.training.fused import MULTIPLE
 from kgwalk.training.host_pass import HostPass
 from kgwalk.training.logprobs import TokenScorer, TokenScores

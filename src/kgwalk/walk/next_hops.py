@@ -31,6 +31,7 @@ from kgwalk.llm.grammar import LONGEST
 from kgwalk.walk.kinds import is_type, names_class
 from kgwalk.walk.look_ahead import spread
 from kgwalk.walk.paths import is_simple
+from kgwalk.walk.shortest_path_texts import ShortestPathTexts
 from kgwalk.walk.values import value_of
 
 MOST_FACTS = 2_000_000  # of graphs that are looked through; a step of others may be any
@@ -64,29 +65,42 @@ class HopTable:
         """The fewest bytes of a path that begins with one of these hops; of one that ends at a number or date."""
         key = here, measured
         if key not in self._known:
-            bytes_of = self._to_measured_bytes if measured else self._bytes
+            bytes_of = self.to_measured_bytes if measured else self.step_bytes
             self._known[key] = min((bytes_of[hop] for hop in here if self.simple[hop // 2]), default=NEVER)
         return self._known[key]
+
+    def odd_among(self, here: Hops) -> Hops:
+        """Those of some hops that a path cannot have beside others."""
+        return tuple(hop for hop in here if hop in self._odd) if self._odd else ()
+
+    @cached_property
+    def _odd(self) -> frozenset[int]:
+        return frozenset(hop for hop in range(2 * len(self.names)) if not self.simple[hop // 2])
+
+    @cached_property
+    def texts(self) -> ShortestPathTexts:
+        """The shortest texts of paths."""
+        return ShortestPathTexts(self)
 
     @cached_property
     def _known(self) -> dict[tuple[Hops, bool], int]:
         return {}
 
     @cached_property
-    def _bytes(self) -> list[int]:
+    def step_bytes(self) -> list[int]:
         """Of each hop, as a path writes it."""
         return [len(name.encode("utf-8", "surrogatepass")) + back for name in self.names for back in (0, 1)]
 
     @cached_property
-    def _to_measured_bytes(self) -> list[int]:
+    def to_measured_bytes(self) -> list[int]:
         """Of the shortest path from each hop to a number or date, itself included; the slash before each other step."""
-        found = [count if end else NEVER for count, end in zip(self._bytes, self.measured, strict=True)]
+        found = [count if end else NEVER for count, end in zip(self.step_bytes, self.measured, strict=True)]
         while True:
             least = [
                 own
                 if end
                 else min(own + 1 + min((found[one] for one in after if self.simple[one // 2]), default=NEVER), NEVER)
-                for own, end, after in zip(self._bytes, self.measured, self.after, strict=True)
+                for own, end, after in zip(self.step_bytes, self.measured, self.after, strict=True)
             ]
             if least == found:
                 return found
@@ -168,9 +182,9 @@ class NextHops:
         after = tuple(self._hops_of(having[hop ^ 1]) for hop in hops)
         ends = list(facts.ends(graph))
         numbers = [number for number, _ in ends]
+        typed = [is_type(name) for name in facts.relations]
         measured = tuple(
-            number or (alone and _holds(facts.relations, hop, after[hop], numbers))
-            for hop, (number, alone) in enumerate(ends)
+            number or (alone and _holds(typed, hop, after[hop], numbers)) for hop, (number, alone) in enumerate(ends)
         )
         away = [0 if yes else NEVER for yes in measured]
         while (nearer := [min(away[hop], 1 + min(away[one] for one in after[hop])) for hop in hops]) != away:
@@ -220,11 +234,14 @@ class NumberedFacts(NamedTuple):
         return tuple(name in dated for name in self.relations)
 
 
-def _holds(relations: Sequence[str], hop: int, after: Hops, numbers: Sequence[bool]) -> bool:
-    """Whether what a hop leads to may be a node that only holds a value: an amount with its currency."""
-    leaving = [one for one in after if one % 2 == 0 and not is_type(relations[one // 2])]
-    alone = [one for one in after if one % 2] == [hop ^ 1]
-    return hop % 2 == 0 and alone and len(leaving) <= MOST_HELD and any(numbers[one] for one in leaving)
+def _holds(typed: Sequence[bool], hop: int, after: Hops, numbers: Sequence[bool]) -> bool:
+    """Whether what a hop leads to may be a node that only holds a value: an amount with its currency. `typed` says of
+    each relation whether its values are kinds.
+    """
+    if hop % 2 or [one for one in after if one % 2] != [hop ^ 1]:
+        return False
+    leaving = [one for one in after if one % 2 == 0 and not typed[one // 2]]
+    return len(leaving) <= MOST_HELD and any(numbers[one] for one in leaving)
 
 
 def _in_paths(name: str) -> bool:

@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kgwalk.kg.store import StoredGraph
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Engine, Generation, Request, Sampling
-from kgwalk.llm.grammar import Grammar, automaton_of
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.tokenizers import Tokenizer
 from kgwalk.types import (
     Answer,

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kgwalk.config.runtime import most_threads, threads_asked
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import Generation, Request, StopDetector, activate
-from kgwalk.llm.grammar import automaton_of
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, need
 from kgwalk.llm.openvino_engine.blocks import BlockTable
 from kgwalk.llm.openvino_engine.scheduler import PagedScheduler, PagedSequence

@@ -24,8 +24,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kgwalk.llm.automaton import GrammarState
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
-from kgwalk.llm.grammar import GrammarState
 from kgwalk.llm.openvino_engine.blocks import BlockTable, CachedSequence
 from kgwalk.llm.sampling import sample
 from kgwalk.types import EngineError

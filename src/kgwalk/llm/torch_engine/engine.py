@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgwalk.llm.automaton import automaton_of
 from kgwalk.llm.engine import REPLACEMENT, Generation, Request, Sampling, StopDetector, activate, start_state
-from kgwalk.llm.grammar import Grammar, automaton_of
+from kgwalk.llm.grammar import Grammar
 from kgwalk.llm.models import DEFAULT_MODEL, LoadedModel, load_model, need
 from kgwalk.types import EngineError
 

@@ -20,7 +20,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from kgwalk.llm.grammar import GrammarState
+from kgwalk.llm.automaton import GrammarState
 from kgwalk.llm.models import context_limit
 from kgwalk.llm.torch_engine.cuda_graphs import CudaGraphs, Int64Array, NucleusPass, gpu_free
 from kgwalk.llm.torch_engine.fused import fuse

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.nn.functional import linear
 
-from kgwalk.llm.grammar import GrammarState
+from kgwalk.llm.automaton import GrammarState
 from kgwalk.llm.torch_engine.sequence import MISSING
 
 AT_ONCE = 128  # sequences for which V numbers are held in double precision

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kgwalk.llm.automaton import GrammarState
 from kgwalk.llm.engine import ActiveRequest, Generation, common_length
-from kgwalk.llm.grammar import GrammarState
 from kgwalk.types import EngineError
 
 BLOCK = 16  # tokens: prefixes are shared in whole blocks

@@ -13,12 +13,23 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kgwalk.llm.grammar import GrammarRule, Names, either, literal, loop, one_of, whole_number
+from kgwalk.llm.grammar import (
+    Ending,
+    GrammarRule,
+    LazyRule,
+    Names,
+    either,
+    ending_of,
+    literal,
+    loop,
+    one_of,
+    rule_of,
+    whole_number,
+)
 from kgwalk.walk.next_hops import Hops, HopTable
 from kgwalk.walk.paths import SIGNS, is_simple
+from kgwalk.walk.shortest_path_texts import MOST_STEPS, Bracket, ShortestPathTexts
 from kgwalk.walk.tagged_text import quote
-
-MOST_STEPS = 5  # of a path: what people ask takes 3 at most, and two more through nodes that join or hold values
 
 
 class RelationForms(NamedTuple):
@@ -78,14 +89,17 @@ def any_path(
     least = 1 + end.least  # a name has a byte
 
     def hop() -> GrammarRule:
-        again = [literal(sign, loop(key, hop, least)) for sign in "/|"]
+        again = [literal(sign, loop(key, hop, least, ending)) for sign in "/|"]
         after = end if single else either(end, *again, literal("+", either(end, *again)))
         name = one_of(forms.simple, either(after, literal("@", any_date(after))) if dated else after)
         if single or inside:
             return either(name, literal("^", name))
         return either(name, literal("^", name), literal("(", any_path(forms, literal(")", after), dated, inside=True)))
 
-    options = [loop(key, hop, least)] if forms.simple else []
+    def ending() -> Ending | None:
+        return ending_of(forms.simple.shortest, end)
+
+    options = [loop(key, hop, least, ending)] if forms.simple else []
     if inside:
         return either(*options)
     if odd := forms.raw if raw else forms.odd:
@@ -105,24 +119,6 @@ def any_date(then: GrammarRule) -> GrammarRule:
 
 
 # Steps that fit together
-
-
-class Bracket(NamedTuple):
-    """An open bracket: the hops and the steps that are left where it was opened, for each of its alternatives; and of
-    those that are written already the hops from where they lead to, the fewest steps that they leave, and whether a
-    path may end after each of them.
-    """
-
-    start: Hops
-    left: int
-    after: Hops = ()
-    least: int = MOST_STEPS
-    ends: bool = True
-
-    def with_one(self, after: Hops, left: int, ends: bool) -> Bracket:
-        """With one alternative more."""
-        both = tuple(sorted({*self.after, *after}))
-        return self._replace(after=both, least=min(self.least, left), ends=self.ends and ends)
 
 
 class Walkable(NamedTuple):
@@ -155,9 +151,9 @@ class Walkable(NamedTuple):
         return self._replace(start=tuple(sorted(hop ^ 1 for hop in self.start)), steps=1).rules()
 
     @property
-    def _behind(self) -> int:
-        """The fewest bytes after a path."""
-        return min(self.then.least, (self.simple_then or self.then).least)
+    def behind_simple(self) -> GrammarRule:
+        """What follows a path of simple names."""
+        return self.simple_then or self.then
 
     def _fits(self, hop: int, left: int) -> bool:
         """Whether a path can have it beside others, and get to where it ends in the steps that are left."""
@@ -169,9 +165,9 @@ class Walkable(NamedTuple):
     def _odd(self, hops: Hops) -> list[GrammarRule]:
         """Relations whose names have a sign of a path: each is a path by itself."""
         rules = []
-        for sign, backwards in (("", 0), ("^", 1)):
-            ends = [hop for hop in hops if hop % 2 == backwards and self._may_end(hop)]
-            names = [self.hops.names[hop // 2] for hop in ends if not self.hops.simple[hop // 2]]
+        among = self.hops.odd_among(hops)
+        for sign, backwards in (("", 0), ("^", 1)) if among else ():
+            names = [self.hops.names[hop // 2] for hop in among if hop % 2 == backwards and self._may_end(hop)]
             odd = [name for name in names if name == name.strip() != ""]
             if written := Names.of(_raw(name) if self.raw else quote(name)[1:-1] for name in odd):
                 rules.append(literal(sign, one_of(written, self.then)) if sign else one_of(written, self.then))
@@ -182,9 +178,7 @@ class Walkable(NamedTuple):
 
     def _next(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
         """The next step, one of those that there are here, where so many are `left`; inside a bracket or in none."""
-        # Behind a bracket a path may go on to a number from another of its alternatives.
-        least = self.hops.fewest_bytes(here, self.numbers and bracket is None) + self._behind + (bracket is not None)
-        return loop(("step", self, here, left, bracket), lambda: self._step(here, left, bracket), least)
+        return rule_of(_Step, self, here, left, bracket)
 
     def _step(self, here: Hops, left: int, bracket: Bracket | None) -> GrammarRule:
         alike: dict[tuple[int, Hops, bool, bool, bool], list[str]] = {}  # steps that the same may follow
@@ -197,32 +191,130 @@ class Walkable(NamedTuple):
             alike.setdefault(key, []).append(self.hops.names[hop // 2])
         options = []
         for (backwards, after, dated, again, ends), names in alike.items():
-            then = self._after(after, again, ends, left - 1, bracket)
+            then = rule_of(_AfterStep, self, after, again, ends, left - 1, bracket)
             name = one_of(Names.of(names), either(then, literal("@", any_date(then))) if dated else then)
             options.append(literal("^", name) if backwards else name)
         if not self.single and bracket is None and left > 1:
             options.append(literal("(", self._next(here, left, Bracket(here, left))))
         return either(*options)
 
-    def _after(self, after: Hops, again: bool, ends: bool, left: int, bracket: Bracket | None) -> GrammarRule:
+    def after_step(self, after: Hops, again: bool, ends: bool, left: int, bracket: Bracket | None) -> GrammarRule:
         """What may come after a step, or a bracket, that leads to where there are the hops `after`.
 
         Beside a whole path another may stand, from where it began; in a bracket beside each of its alternatives.
         """
-        options = [self.simple_then or self.then] if ends and bracket is None else []
+        options = [self.behind_simple] if ends and bracket is None else []
         if self.single:
             return either(*options)
         if left and self._goes_on(after, left):
             options.append(literal("/", self._next(after, left, bracket)))
         if bracket is not None:
-            key = "alternative", self, after, ends, left, bracket
-            beside = 1 + self._behind  # the bracket, and what follows a path
-            options.append(loop(key, lambda: self._beside(bracket.with_one(after, left, ends)), beside))
+            options.append(rule_of(_AfterAlternative, self, after, ends, left, bracket))
         elif ends:
             options.append(literal("|", self._next(self.start, self.steps, None)))
         return either(*options, literal("+", either(*options))) if again else either(*options)
 
-    def _beside(self, done: Bracket) -> GrammarRule:
+    def beside(self, done: Bracket) -> GrammarRule:
         """After an alternative: another, or the end of the bracket, from which a path goes on after any of them."""
         more = literal("|", self._next(done.start, done.left, done))
-        return either(more, literal(")", self._after(done.after, True, done.ends, done.least, None)))
+        return either(more, literal(")", self.after_step(done.after, True, done.ends, done.least, None)))
+
+
+# These are made when they are needed. Of the many steps that there are, few are written.
+
+
+class _OfPath(LazyRule):
+    """A part of a path, and all that follows. Its shortest text has no bracket, but for the end of one that is open, no
+    date, no `+` and no other path beside it: those make it longer.
+    """
+
+    __slots__ = ("left", "paths")
+
+    def __init__(self, paths: Walkable, left: int) -> None:
+        super().__init__()
+        self.paths, self.left = paths, left
+
+    def ending(self) -> Ending | None:
+        text = self.shortest_text(self.paths.hops.texts)
+        return None if text is None else ending_of(text, self.paths.behind_simple)
+
+    def shortest_text(self, texts: ShortestPathTexts) -> bytes | None:
+        """Of what is left of the path."""
+        raise NotImplementedError
+
+
+class _Step(_OfPath):
+    """The next step, and what follows it."""
+
+    __slots__ = ("bracket", "here")
+
+    def __init__(self, paths: Walkable, here: Hops, left: int, bracket: Bracket | None) -> None:
+        super().__init__(paths, left)
+        self.here, self.bracket = here, bracket
+
+    @property
+    def least(self) -> int:
+        if self._least is None:
+            # Behind a bracket a path may go on to a number from another of its alternatives.
+            measured = self.paths.numbers and self.bracket is None
+            fewest = self.paths.hops.fewest_bytes(self.here, measured)
+            self._least = fewest + (self.bracket is not None) + self.paths.behind_simple.least
+        return self._least
+
+    def make(self) -> GrammarRule:
+        return self.paths._step(self.here, self.left, self.bracket)
+
+    def shortest_text(self, texts: ShortestPathTexts) -> bytes | None:
+        if not self.paths.numbers:
+            step = texts.step(self.here)
+            return None if step is None else step + b")" * (self.bracket is not None)
+        if self.bracket is not None:
+            return texts.in_bracket(self.here, self.left, self.bracket)
+        return texts.to_measured(self.here, 1 if self.paths.single else self.left)
+
+
+class _AfterStep(_OfPath):
+    """What follows a step; `ends` if a path may end there."""
+
+    __slots__ = ("after", "again", "bracket", "ends")
+
+    def __init__(
+        self, paths: Walkable, after: Hops, again: bool, ends: bool, left: int, bracket: Bracket | None
+    ) -> None:
+        super().__init__(paths, left)
+        self.after, self.again, self.ends, self.bracket = after, again, ends, bracket
+
+    @property
+    def least(self) -> int:
+        return (not self.ends or self.bracket is not None) + self.paths.behind_simple.least
+
+    def make(self) -> GrammarRule:
+        return self.paths.after_step(self.after, self.again, self.ends, self.left, self.bracket)
+
+    def shortest_text(self, texts: ShortestPathTexts) -> bytes | None:
+        if self.bracket is not None and self.paths.numbers:
+            return texts.after_step(self.bracket, self.after, self.left, self.ends)
+        if self.ends:
+            return b")" * (self.bracket is not None)
+        path = None if self.paths.single else texts.to_measured(self.after, self.left)
+        return None if path is None else b"/" + path
+
+
+class _AfterAlternative(_OfPath):
+    """What follows an alternative in a bracket: another, or the bracket's end."""
+
+    __slots__ = ("after", "bracket", "ends")
+
+    def __init__(self, paths: Walkable, after: Hops, ends: bool, left: int, bracket: Bracket) -> None:
+        super().__init__(paths, left)
+        self.after, self.ends, self.bracket = after, ends, bracket
+
+    @property
+    def least(self) -> int:
+        return 1 + self.paths.behind_simple.least
+
+    def make(self) -> GrammarRule:
+        return self.paths.beside(self.bracket.with_one(self.after, self.left, self.ends))
+
+    def shortest_text(self, texts: ShortestPathTexts) -> bytes | None:
+        return texts.beside(self.bracket, self.after, self.left, self.ends) if self.paths.numbers else b")"

@@ -140,10 +140,10 @@ def _columns(walk: WalkSoFar, start: Hops | None, then: GrammarRule) -> GrammarR
     key = ("columns", walk, start, then)
 
     def more() -> GrammarRule:
-        column = _relation("table", "value", walk, start, literal('"', loop(key, more)))
+        column = _relation("table", "value", walk, start, literal('"', loop(key, more, then.least, then.shortest)))
         return then if column is None else either(then, literal(', "', column))
 
-    return loop(key, more)
+    return loop(key, more, then.least, then.shortest)
 
 
 def _argument_rule(tool: str, kind: str, walk: WalkSoFar, start: Hops | None, then: GrammarRule) -> GrammarRule | None:
@@ -181,40 +181,59 @@ def _relation(
     """
     if not walk.full:
         return one_of(walk.forms.plain, then)
-    closed = literal(")", then)
-    among = [literal(word, _set(walk.made, closed)) for word in (" in ", " not in ")] if walk.made else []
-    limited = either(closed, *among)
-    paths = _written(walk, start, then, tool, single=kind == "hop", numbers=numbers)
-    if kind == "value":
-        paths += _wrapped(COUNTED, _written(walk, start, closed, tool, raw=True, simple_then=limited))
-        for how in AGGREGATES:
-            paths += _wrapped(how, _written(walk, start, closed, tool, raw=True, numbers=True))
-        if walk.dated:
-            one = _written(walk, start, closed, tool, raw=True, single=True, simple_then=limited, timed=True)
-            paths += [rule for how in TIMES for rule in _wrapped(how, one)]
-    return either(*paths) if paths else None
+    known = start is not None and start != ANY
+    place = StepPlace(walk.forms, walk.hops if known else None, start if known else None, walk.made, walk.dated)
+    return place.relation(kind, then, numbers, tool == "head_entities")
+
+
+class StepPlace(NamedTuple):
+    """Where paths are written: how relations are, the hops from where they start where those are known, the sets that
+    were made, and whether facts have dates.
+    """
+
+    forms: RelationForms
+    hops: HopTable | None
+    start: Hops | None
+    made: int
+    dated: bool
+
+    @lru_cache(maxsize=1 << 12)  # noqa: B019 (a place is a value: several calls of a turn have the same)
+    def relation(self, kind: str, then: GrammarRule, numbers: bool, back: bool) -> GrammarRule | None:
+        closed = literal(")", then)
+        among = [literal(word, _set(self.made, closed)) for word in (" in ", " not in ")] if self.made else []
+        limited = either(closed, *among)
+        paths = self.written(then, back, single=kind == "hop", numbers=numbers)
+        if kind == "value":
+            paths += _wrapped(COUNTED, self.written(closed, back, raw=True, simple_then=limited))
+            measured = self.written(closed, back, raw=True, numbers=True)
+            paths += [rule for how in AGGREGATES for rule in _wrapped(how, measured)]
+            if self.dated:
+                one = self.written(closed, back, raw=True, single=True, simple_then=limited, timed=True)
+                paths += [rule for how in TIMES for rule in _wrapped(how, one)]
+        return either(*paths) if paths else None
+
+    def written(
+        self,
+        then: GrammarRule,
+        back: bool,
+        *,
+        single: bool = False,
+        numbers: bool = False,
+        raw: bool = False,
+        timed: bool = False,
+        simple_then: GrammarRule | None = None,
+    ) -> list[GrammarRule]:
+        """The paths that may be written here: any, or where the hops are known those that lead somewhere; `back` along
+        what leads to them.
+        """
+        start, hops = self.start, self.hops
+        if start is None or hops is None:
+            return [any_path(self.forms, then, self.dated, raw=raw, single=single, simple_then=simple_then)]
+        if timed:
+            start = tuple(hop for hop in start if hops.dated[hop // 2])
+        paths = Walkable(hops, start, then, self.dated, numbers, single, raw, simple_then)
+        return paths.back() if back else paths.rules()
 
 
 def _wrapped(how: str, paths: list[GrammarRule]) -> list[GrammarRule]:
     return [literal(f"{how}(", either(*paths))] if paths else []
-
-
-def _written(
-    walk: WalkSoFar,
-    start: Hops | None,
-    then: GrammarRule,
-    tool: str,
-    *,
-    single: bool = False,
-    numbers: bool = False,
-    raw: bool = False,
-    timed: bool = False,
-    simple_then: GrammarRule | None = None,
-) -> list[GrammarRule]:
-    """The paths that may be written here: any, or where the hops of the graph are known those that lead somewhere."""
-    if start is None or start == ANY or walk.hops is None:
-        return [any_path(walk.forms, then, walk.dated, raw=raw, single=single, simple_then=simple_then)]
-    if timed:
-        start = tuple(hop for hop in start if walk.hops.dated[hop // 2])
-    paths = Walkable(walk.hops, start, then, walk.dated, numbers, single, raw, simple_then)
-    return paths.back() if tool == "head_entities" else paths.rules()
