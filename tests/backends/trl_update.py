@@ -66,6 +66,9 @@ def main(place: Path, out: Path, world: int, suffix: str = "", rows: int = 0) ->
         save_file(trainer.gradient, str(out / "gradient.safetensors"))
         save_file({name: value.clone() for name, value in policy.weights().items()}, str(out / "weights.safetensors"))
         print(numbers)
+    processes.wait()  # who leaves while another still writes takes the group's threads along, which ends in an abort
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
